@@ -12,7 +12,7 @@ if hasattr(gc, "threshold"):  # MicroPython only
 import peel_load  # noqa: E402
 from peel_device import app, config  # noqa: E402
 from peel_device.errors import BoardError, ConfigError, DeviceError  # noqa: E402
-from peel_device.files import FlashFiles  # noqa: E402
+from peel_device.storage import FlashFiles  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import time
 import machine
 
 from boards.pins import Pins
-from peel_device.clock import TickClock
 from peel_device.entropy import jitter
 from peel_device.errors import BoardError
+from peel_device.timing import TickClock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

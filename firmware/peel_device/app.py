@@ -17,8 +17,8 @@ from peel_device.ledger import Ledger, block_size
 from peel_device.link import Link
 from peel_device.outbox import Outbox
 from peel_device.receipt import Reader
-from peel_device.resend import Resend, after_waking
-from peel_device.sampling import Sampler
+from peel_device.sensors import Sampler
+from peel_device.timing import Resend, after_waking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

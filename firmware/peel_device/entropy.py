@@ -14,7 +14,7 @@ boards, or two boots, different streams even if all other sources fail.
 """
 
 from peel_device.errors import EntropyError, StorageError
-from peel_device.slots import Slots
+from peel_device.storage import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

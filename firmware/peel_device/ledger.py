@@ -26,7 +26,7 @@ Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with
 
 from peel_device.bucket import MICRO, Bucket
 from peel_device.errors import StorageError
-from peel_device.slots import Slots
+from peel_device.storage import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from deep sleep therefore does not have to wait for a receipt.
 import errno
 import json
 
-from peel_device.backoff import Backoff
 from peel_device.mqtt import Client, MQTTException
+from peel_device.timing import Backoff
 from peel_device.transport import Transport
 
 TYPE_CHECKING = False

@@ -15,9 +15,8 @@ Flash wear: one file made and one removed per report; while full and unconfirmed
 Before deep sleep the same record stores the highest acknowledged number, once per 8 frames that no receipt has settled.
 """
 
-from peel_device.checksum import sealed, unsealed
 from peel_device.errors import StorageError
-from peel_device.slots import Slots
+from peel_device.storage import Slots, sealed, unsealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from binascii import unhexlify
 
 from peel_device.entropy import Entropy
 from peel_device.errors import EntropyError, StorageError
-from peel_device.slots import Slots
+from peel_device.storage import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from peel_device import tcp
-from peel_device.clock import TickClock
 from peel_device.config import Config, Mqtt, Wifi
 from peel_device.errors import BoardError
 from peel_device.interfaces import Bus, Clock, OneWire, Source, Wire
+from peel_device.timing import TickClock
 from power_cut import ManualClock
 
 BUNDLE: dict[str, Any] = {

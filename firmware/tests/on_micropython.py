@@ -9,11 +9,11 @@ import sys
 sys.path[:0] = sys.argv[1:4]  # before the imports that need it
 
 import peel_load
-from peel_device import config, files, readings, selftest
-from peel_device.checksum import crc32, portable_crc32
+from peel_device import config, mechanisms, selftest, storage
 from peel_device.errors import ConfigError
 from peel_device.ledger import Ledger
 from peel_device.outbox import Outbox
+from peel_device.storage import crc32, portable_crc32
 
 
 class StillClock:
@@ -100,7 +100,7 @@ def frame(number):
 
 
 def check_config():
-    text = files.FlashFiles().read(sys.argv[1] + "/config.example.json")
+    text = storage.FlashFiles().read(sys.argv[1] + "/config.example.json")
     made = config.load(text)
     assert made.profile.epsilon_q20 == 1 << 20
     assert "Secret" in repr(made.seal_key)
@@ -118,7 +118,7 @@ def check_config():
 
 
 def check_readings():
-    assert [readings.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
+    assert [mechanisms.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
         -32768,
         -32768,
         0,
@@ -127,7 +127,7 @@ def check_readings():
         32768,
     ]
     try:
-        readings.to_q15(float("nan"), 0, 1)
+        mechanisms.to_q15(float("nan"), 0, 1)
     except ValueError:
         return
     raise AssertionError("NaN was taken for a reading")

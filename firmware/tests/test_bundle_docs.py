@@ -12,8 +12,8 @@ import pytest
 
 import host_board
 from peel_device import config, sensors
-from peel_device.readings import to_q15
-from peel_device.sampling import Sampler
+from peel_device.mechanisms import to_q15
+from peel_device.sensors import Sampler
 
 SENSORS = (Path(__file__).resolve().parents[2] / "docs" / "devices.md").read_text(encoding="utf-8")
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")

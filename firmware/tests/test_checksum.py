@@ -8,7 +8,7 @@ import binascii
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peel_device.checksum import portable_crc32, sealed, unsealed
+from peel_device.storage import portable_crc32, sealed, unsealed
 
 
 @given(st.binary(max_size=100))

@@ -21,7 +21,7 @@ from peel_core.topics import device_topic
 from peel_device.app import App
 from peel_device.config import Config
 from peel_device.link import RECEIPTS_AT_ONCE
-from peel_device.resend import FIRST_MS
+from peel_device.timing import RESEND_FIRST_MS
 from peel_tools.servers.broker import Broker
 from power_cut import MemoryFiles
 
@@ -244,7 +244,7 @@ def test_without_a_receipt_the_same_bytes_go_again_and_again(core: ModuleType, b
     app = boot(core, broker, files, board)
     app.step()
     first = inbox.frames(1)
-    for _ in range(4 * FIRST_MS // 5000):
+    for _ in range(4 * RESEND_FIRST_MS // 5000):
         board.paces.at += 5000
         app.step()
     assert inbox.frames(2) == 2 * first

@@ -18,8 +18,8 @@ from emulated_bus import BenchBoard, Bme280Chip, Ds18b20Bus, EmulatedBus, Scd4xC
 
 from host_board import KRR_PROFILE, config
 from peel_device.errors import ConfigError
-from peel_device.readings import to_q15
-from peel_device.sampling import Sampler
+from peel_device.mechanisms import to_q15
+from peel_device.sensors import Sampler
 
 # The example of Bosch's datasheet for the same temperature and pressure cells (BST-BMP280-DS001, section 3.12).
 BOSCH = {

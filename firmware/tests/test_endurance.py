@@ -12,7 +12,7 @@ import pytest
 
 from host_board import PacedBoard, bundle, config
 from peel_device.app import App
-from peel_device.clock import TickClock
+from peel_device.timing import TickClock
 from peel_tools.boards.cache import REPOSITORY
 from peel_tools.boards.firmware import micropython_program
 from peel_tools.boards.sources import umqtt_folder

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from peel_device.errors import StorageError
-from peel_device.files import FlashFiles
-from peel_device.slots import Slots
+from peel_device.storage import FlashFiles, Slots
 
 
 def test_write_read_remove(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import os
 from itertools import pairwise
 
 from host_board import PacedBoard
-from peel_device.backoff import Backoff
 from peel_device.link import BACKOFF_FIRST_MS, BACKOFF_LAST_MS
-from peel_device.resend import FIRST_MS, LAST_MS, Resend, after_waking
+from peel_device.timing import RESEND_FIRST_MS, RESEND_LAST_MS, Backoff, Resend, after_waking
 
 
 def longest(count: int) -> bytes:
@@ -40,7 +39,7 @@ def test_pauses_grow_to_an_hour() -> None:
     sent = sent_at(Resend(board.clock, bytes), board, 7, 10_000)
     assert sent[:7] == [30, 90, 210, 450, 930, 1890, 3690]
     assert {after - before for before, after in pairwise(sent[6:])} == {1800}
-    assert (FIRST_MS, LAST_MS) == (60_000, 3_600_000)
+    assert (RESEND_FIRST_MS, RESEND_LAST_MS) == (60_000, 3_600_000)
 
 
 def test_receipts_for_newer_reports_do_not_put_an_older_one_off() -> None:
@@ -50,7 +49,7 @@ def test_receipts_for_newer_reports_do_not_put_an_older_one_off() -> None:
     assert sent_at(resend, board, 5, 25) == [], "another one, and its own pause"
     assert sent_at(resend, board, 5, 10) == [5]
     assert not resend.due(None)
-    board.paces.at += 10 * LAST_MS
+    board.paces.at += 10 * RESEND_LAST_MS
     assert not resend.due(None), "nothing waits"
 
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_board import HASHING_PROFILE, KRR_PROFILE, HostBoard, config
-from peel_device.readings import READING_ONE, to_category, to_q15
-from peel_device.sampling import Sampler
+from peel_device.mechanisms import READING_ONE, to_category, to_q15
+from peel_device.sensors import Sampler
 
 
 @pytest.mark.parametrize(

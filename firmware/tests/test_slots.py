@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from peel_device.errors import StorageError
-from peel_device.slots import Slots
+from peel_device.storage import Slots
 from power_cut import MemoryFiles, torn_contents
 
 

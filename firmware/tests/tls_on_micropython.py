@@ -19,7 +19,7 @@ sys.modules["ssl"] = micropython_ssl
 
 import peel_load
 from peel_device import app
-from peel_device.files import FlashFiles
+from peel_device.storage import FlashFiles
 
 
 def run(times):

@@ -18,7 +18,7 @@ sys.path[:0] = sys.argv[1:4]  # before the imports that need it
 
 import peel_load
 from peel_device import app, config
-from peel_device.clock import TickClock
+from peel_device.timing import TickClock
 
 TICKS = 1 << 30
 PARTS = 10

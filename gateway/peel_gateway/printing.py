@@ -13,7 +13,6 @@ from textwrap import wrap
 import click
 
 from peel_gateway.exits import Exit
-from peel_gateway.settings.reading import pasteable
 
 __all__ = [
     "Group",
@@ -69,6 +68,8 @@ def explaining(*expected: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
+        from peel_gateway.settings.reading import pasteable  # loads the core, which `--help` must not
+
         raise Stopped(pasteable(str(error)), getattr(error, "exit_code", Exit.USAGE)) from None
 
 

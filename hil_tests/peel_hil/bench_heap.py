@@ -30,7 +30,7 @@ _IMAGE = "pico-rivals"
 _RUN = f"""
 import gc, micropython, main, peel_load
 from peel_device import app
-from peel_device.files import FlashFiles
+from peel_device.storage import FlashFiles
 gc.collect()
 files = FlashFiles()
 settings = main.read_bundle(files)

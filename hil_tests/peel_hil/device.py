@@ -28,9 +28,9 @@ _DUMP_SECONDS = 180.0  # an outbox may hold hundreds of frames
 _INTERRUPTS = 6
 
 _START = """
-from peel_device import link, resend
+from peel_device import link, timing
 link.TIMEOUT_MS = {timeout_ms}
-resend.FIRST_MS = {resend_ms}
+timing.RESEND_FIRST_MS = {resend_ms}
 import {module}
 {module}.main()
 """

@@ -19,8 +19,7 @@ from peel_gateway.exits import Exit
 from peel_gateway.printing import Stopped
 from peel_tools.lazy_group import LazyGroup
 
-# Before numpy is loaded, which every command does for itself: its matrices are small here, and a pool of threads that wait for their turn
-# by spinning takes twice the time of all that they are waiting for.
+# Set before a command loads numpy. Its matrices are small here, and idle threads of the pool would spin: twice the time of the work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _COMMANDS = {
@@ -55,7 +54,7 @@ _COMMANDS = {
 
 
 _NAMED_WRONGLY = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
-"""What else the system may say of a file, a full disk or too many open files, may be gone when a service manager starts a gateway again."""
+"""Errors about a path that the user gave. Other errors, such as a full disk, may be gone when a service manager restarts a gateway."""
 
 
 class _Terminated(BaseException):
@@ -90,9 +89,9 @@ def _nobody_reads() -> bool:
 
 
 class _Peel(LazyGroup):
-    """The command itself: an error that nobody expected ends it like any other, with a code that says so.
+    """The command itself. An unexpected error prints a traceback and ends with the code for internal errors.
 
-    What the system says of a file that was named is in one line; commands that know more of it say it themselves.
+    An operating system error about a file becomes one line. Commands that can say more about it do so themselves.
     """
 
     def invoke(self, ctx: click.Context) -> Any:

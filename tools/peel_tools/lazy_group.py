@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A click group whose commands are imported when they are used, so that a command loads nothing but what it needs."""
+"""A click group that imports a command when it is used, so that each command loads only what it needs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["LazyGroup"]
 
 
 class LazyGroup(click.Group):
-    """A group over a table.
+    """A group defined by a table.
 
     Parameters
     ----------
     table : mapping
-        Subcommand to where it is ("module:attribute") and one line of help, with which its own help begins.
+        Subcommand to its place ("module:attribute") and one line of help, with which its own help begins.
     """
 
     def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:

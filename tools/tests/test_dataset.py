@@ -196,7 +196,7 @@ def test_a_proposal_that_was_changed_is_not_written_over(table: Path, tmp_path: 
     made.write_text(made.read_text().replace("low = -3.5", "low = -40"))
     refused = run(*words)
     assert refused.exit_code == 2
-    assert "--force overwrites it" in refused.output
+    assert "Overwrite it with --force" in refused.output
     assert "low = -40" in made.read_text()
     assert run(*words, "--force").exit_code == 0
     assert "low = -40" not in made.read_text()

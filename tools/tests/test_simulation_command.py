@@ -216,7 +216,7 @@ def test_the_quota_holds_the_fleet_back_and_says_so(fleet: Fleet, broker: Broker
     [
         (["--broker", "127.0.0.1:1"], "broker 127.0.0.1:1: "),
         (["--broker", "http://x"], "write host:port"),
-        (["--broker", "mqtt://user:secret@x"], "no user or password in the address"),
+        (["--broker", "mqtt://user:secret@x"], "the address must not contain a user or password"),
         (["--attack", "stuck=2"], "give the share as a number from 0 to 1"),
         (["--attack", "nothing=0.1"], "unknown attack 'nothing'"),
         (["--attack", "overreport=0.1"], "fits no device of this fleet"),

@@ -99,7 +99,7 @@ def test_csv_with_categories(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("heat\n1\n", "no column 'damp'; there is: heat"),
+        ("heat\n1\n", "no column 'damp'; its columns are: heat"),
         ("heat,damp\n1,0\n2,wet\n", "line 3, column damp: 'wet' is not a number"),
         ("heat,damp\n1,nan\n", "line 2, column damp: 'nan' is not a number"),
         ("heat,damp\n1\n2,\n", "column 'damp' has no reading"),

@@ -30,7 +30,7 @@ def test_switches_are_passed_on_once(tmp_path: Path) -> None:
     theirs.set("noise", True)
     assert ours.changes() == {"noise": True}
     assert ours.changes() == {}
-    with pytest.raises(ValueError, match="'sabotage': no such attack here; there is: stuck, noise"):
+    with pytest.raises(ValueError, match="unknown attack 'sabotage'; known: stuck, noise"):
         theirs.set("sabotage", True)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""MicroPython for the boards: fetching its sources, building firmware images and native modules, cached by content."""
+"""MicroPython for the boards: fetch its sources, build firmware images and native modules, cache them by content."""

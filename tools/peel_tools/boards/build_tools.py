@@ -15,13 +15,13 @@ __all__ = ["DEBIAN_PACKAGES", "BuildError", "MissingToolError", "Word", "require
 
 
 class BuildError(Exception):
-    """A build step that cannot go on; the message says what failed and what to do next."""
+    """A build step failed. The message says which one and what to do next."""
 
     exit_code = Exit.MISSING
 
 
 class MissingToolError(BuildError):
-    """A tool that is not installed here; the message names its package. Tests may skip for this, and for nothing else."""
+    """A tool is not installed. The message names its package. This is the only error for which a test may skip."""
 
 
 Word = str | Path
@@ -55,7 +55,7 @@ _TAIL_LINES = 25
 
 
 def require(*tools: str) -> None:
-    """Fail with the names of the Debian packages for the tools that are not installed."""
+    """Raise MissingToolError, with the Debian packages to install, unless all tools are installed."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         packages = sorted({DEBIAN_PACKAGES.get(tool, tool) for tool in missing})
@@ -69,7 +69,7 @@ def run(
     env: Mapping[str, str] | None = None,
     what: str,
 ) -> str:
-    """Run a command and return its output; on failure raise BuildError with the last lines of it."""
+    """Run a command and return its output. On failure raise BuildError with the last lines of the output."""
     words = [str(word) for word in command]
     require(words[0])
     done = subprocess.run(

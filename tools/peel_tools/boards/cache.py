@@ -38,7 +38,7 @@ _KEY = re.compile(r"[0-9a-f]{20}")
 
 
 def cache_root() -> Path:
-    """The cache: $PEEL_CACHE, or peel/ in the user's cache folder, so that a fresh clone need not build everything again."""
+    """Return the cache folder: $PEEL_CACHE, or peel/ in the user's cache folder, which all clones share."""
     chosen = os.environ.get("PEEL_CACHE")
     if chosen:
         return Path(chosen).resolve()
@@ -46,7 +46,7 @@ def cache_root() -> Path:
 
 
 def require_checkout() -> None:
-    """Raise BuildError when this runs from an installed package, which has no sources to build from."""
+    """Raise BuildError in an installed package, which has no sources to build from."""
     if not (REPOSITORY / "c_core").is_dir():
         raise BuildError(
             "the sources are not part of the installed package. Clone the project's repository, run "
@@ -55,13 +55,13 @@ def require_checkout() -> None:
 
 
 def repository_files(*folders: str, suffixes: tuple[str, ...]) -> list[Path]:
-    """All files with one of the suffixes below folders of the repository, in a fixed order."""
+    """Return all files with one of the suffixes below folders of the repository, in a fixed order."""
     found = (path for folder in folders for path in (REPOSITORY / folder).rglob("*") if path.suffix in suffixes)
     return sorted(path for path in found if path.is_file())
 
 
 def digest(parts: Iterable[str | bytes | Path]) -> str:
-    """A name for these inputs: strings and bytes by value, files by name and content."""
+    """Return a name for these inputs: strings and bytes count by value, files by name and content."""
     state = hashlib.sha256()
     for part in parts:
         if isinstance(part, Path):
@@ -82,10 +82,10 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def cached(name: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder that build(folder) fills, made once per key; a build that failed leaves nothing behind that counts."""
+    """Return the folder that build(folder) fills. It is built once per key; a failed build is repeated at the next call."""
     folder = cache_root() / f"{name}-{key}"
     if (folder / _STAMP).exists():
-        (folder / _STAMP).touch()  # used: not to be pruned yet
+        (folder / _STAMP).touch()  # so that it is not pruned soon
         return folder
     with _locked(cache_root() / "locks" / f"{name}.lock"):
         if not (folder / _STAMP).exists():
@@ -98,7 +98,7 @@ def cached(name: str, key: str, build: Callable[[Path], None]) -> Path:
 
 
 def _prune(name: str) -> None:
-    """Remove the products of this name that have not been used for longest."""
+    """Remove all but the most recently used products of this name."""
     stamps = [
         stamp for stamp in cache_root().glob(f"{name}-*/{_STAMP}") if _KEY.fullmatch(stamp.parent.name, len(name) + 1)
     ]
@@ -107,13 +107,13 @@ def _prune(name: str) -> None:
 
 
 def file_map(files: list[Path]) -> dict[str, Path]:
-    """Paths below the repository's root -> files."""
+    """Return files by their path below the repository's root."""
     return {str(file.relative_to(REPOSITORY)): file for file in files}
 
 
 @contextlib.contextmanager
 def workspace(name: str, identity: str, inputs: Mapping[str, Path | str]) -> Iterator[Path]:
-    """The folder work/<name>-<identity>, locked, holding exactly these inputs (files, or texts) below inputs/."""
+    """Yield the folder work/<name>-<identity>, locked, with exactly these inputs (files or texts) below inputs/."""
     folder = cache_root() / "work" / f"{name}-{identity}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as handle:
@@ -132,7 +132,7 @@ def _synchronise(folder: Path, inputs: Mapping[str, Path | str]) -> None:
 
 
 def write_if_changed(path: Path, content: bytes) -> None:
-    """Write a file unless it holds this content already."""
+    """Write a file unless it has this content already."""
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ _JOBS = f"-j{min(os.cpu_count() or 1, 4)}"
 
 @dataclass(frozen=True)
 class Firmware:
-    """A built image: the folder it is in, and its main file (ELF, or the unix program)."""
+    """A built image: its folder and main file (ELF, or the unix program)."""
 
     board: str
     folder: Path
@@ -73,7 +73,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an image is made, and of what."""
+    """The recipe of an image: its build steps and inputs."""
 
     name: str
     make: Callable[[Job], dict[str, Path]]
@@ -81,13 +81,13 @@ class Recipe:
     manifest: tuple[str, ...] = ()
     """Lines of MicroPython's manifest."""
     application: bool = False
-    """Whether the application is frozen in; only boards that run it have room for it and the modules it needs."""
+    """Whether the application is frozen in. Images that do not run it have no room for it and its modules."""
     files: tuple[Path, ...] = ()
-    """The repository's files that it is made of, besides the core's and the application's."""
+    """Further files of the repository that go into it, besides the core's and the application's."""
 
 
 def core_files() -> list[Path]:
-    """The repository's C sources that go into an image or a module."""
+    """Return the repository's C sources that go into an image or a module."""
     return repository_files("c_core/src", "c_core/include", suffixes=(".c", ".h")) + [
         REPOSITORY / "bindings" / "micropython" / name
         for name in ("peelcore.c", "core.c", "micropython.mk", "micropython.cmake", "Makefile")
@@ -95,7 +95,7 @@ def core_files() -> list[Path]:
 
 
 def mpy_cross(sources: Sources) -> Path:
-    """MicroPython's cross compiler, built from the same sources as the firmware."""
+    """Return MicroPython's cross compiler, built from the same sources as the firmware."""
 
     def build(folder: Path) -> None:
         require("gcc", "make")
@@ -107,7 +107,7 @@ def mpy_cross(sources: Sources) -> Path:
 
 
 def make_port(job: Job, port: str, *settings: str) -> None:
-    """Build a port of MicroPython's that is built with make, with the core as user module."""
+    """Build a MicroPython port that uses make, with the core as user module."""
     command: list[Word] = [
         "make",
         _JOBS,
@@ -125,7 +125,7 @@ def make_port(job: Job, port: str, *settings: str) -> None:
 
 
 def make_rp2(job: Job, modules: str) -> dict[str, Path]:
-    """Build the Pico's port with the user modules that a CMake file of the inputs names."""
+    """Build the Pico's port with the user modules in a CMake file of the inputs."""
     require("cmake", "arm-none-eabi-gcc", "g++")
     port = job.sources.path / "ports" / "rp2"
     settings = {
@@ -150,14 +150,14 @@ def make_rp2(job: Job, modules: str) -> dict[str, Path]:
 
 
 def _configured_for_this_python(build: Path) -> bool:
-    """Has CMake been here, for this interpreter? The checkout whose interpreter it was told of may be gone."""
+    """Return whether CMake has configured this folder for this interpreter. An earlier one may be gone with its checkout."""
     known = build / "CMakeCache.txt"
     made = known.is_file() and (build / "Makefile").is_file()
     return made and f"Python3_EXECUTABLE:UNINITIALIZED={sys.executable}\n" in known.read_text(encoding="utf-8")
 
 
 RP2_MANIFEST = ('freeze("$(PORT_DIR)/modules")', 'include("$(MPY_DIR)/extmod/asyncio")')
-"""What the Pico's port freezes by itself."""
+"""The manifest of the Pico's own port."""
 
 RECIPES: Mapping[str, Recipe] = {
     recipe.name: recipe
@@ -170,11 +170,11 @@ RECIPES: Mapping[str, Recipe] = {
         ),
     )
 }
-"""For boards of the table that have an image of their own; any other runs stock MicroPython."""
+"""Boards for which we build an image. All others run stock MicroPython."""
 
 
 def _frozen_files() -> dict[str, Path]:
-    """Frozen modules, by path below frozen/: the application, its board files and the MQTT client."""
+    """Return the frozen modules by path below frozen/: the application, its drivers and the MQTT client."""
     application = repository_files("firmware/peel_device", "firmware/drivers", suffixes=(".py",))
     frozen = [file for file in application if file.name not in HOST_ONLY]
     files = {f"frozen/{file.relative_to(REPOSITORY / 'firmware')}": file for file in frozen}
@@ -193,7 +193,7 @@ def _inputs(recipe: Recipe) -> dict[str, Path | str]:
 
 
 def build_image(recipe: Recipe) -> Firmware:
-    """Build an image by its recipe, or find it in the cache."""
+    """Return the image of a recipe, built or from the cache."""
     sources = micropython_sources()
     inputs = _inputs(recipe)
     key = digest(
@@ -209,14 +209,14 @@ def build_image(recipe: Recipe) -> Firmware:
 
 
 def find_recipe(name: str, recipes: Mapping[str, Recipe]) -> Recipe:
-    """One of some recipes by its name; UnknownBoardError lists them."""
+    """Return a recipe by name. UnknownBoardError lists the known ones."""
     if name not in recipes:
-        raise UnknownBoardError(f"{name!r}: there is no recipe for such an image; there is: {', '.join(recipes)}")
+        raise UnknownBoardError(f"{name!r}: no recipe for this image; known: {', '.join(recipes)}")
     return recipes[name]
 
 
 def build_firmware(board: str) -> Firmware:
-    """Build the image of a board that one can buy, or find it in the cache."""
+    """Return the image of a board, built or from the cache."""
     return build_image(find_recipe(board, RECIPES))
 
 
@@ -224,11 +224,11 @@ _UNIX_OFF = ("MICROPY_PY_FFI", "MICROPY_PY_BTREE", "MICROPY_PY_BLUETOOTH")
 _PROGRAM = "firmware.elf"
 _TLS_CONFIG = "mbedtls/mbedtls_config_port.h"
 _FROM_THE_HEAP = "-DMICROPY_UNIX_COVERAGE"
-"""Tells the port's configuration of Mbed TLS to take memory from MicroPython's heap, as on a board."""
+"""Makes Mbed TLS allocate from MicroPython's heap, as on a board."""
 
 
 def _mbedtls(job: Job) -> Path:
-    """Mbed TLS as static libraries, configured as the port would: Debian's tree links one instead of compiling its own."""
+    """Build Mbed TLS as static libraries with the port's configuration. Debian's tree links a library instead of compiling one."""
     require("cmake", "gcc")
     tree, build = job.sources.path, job.build.with_name("mbedtls_heap")
     settings = {
@@ -248,15 +248,15 @@ def _mbedtls(job: Job) -> Path:
 
 def _make_unix(job: Job) -> dict[str, Path]:
     libraries = _mbedtls(job)
-    # In a folder of its own: make would keep objects of a build with other settings.
+    # A separate folder, because make would keep objects that were built with other settings.
     job = replace(job, build=job.build.with_name("build_heap"))
-    (job.build / _PROGRAM).unlink(missing_ok=True)  # what is left of an interrupted link would pass for it
+    (job.build / _PROGRAM).unlink(missing_ok=True)  # make would take the rest of an interrupted link for the program
     include = job.sources.path / "lib" / "mbedtls" / "include"
     make_port(
         job,
         "unix",
         "VARIANT=standard",
-        f"PROG={_PROGRAM}",  # not called micropython: a folder of object files has that name
+        f"PROG={_PROGRAM}",  # a folder of object files is called micropython
         f"CFLAGS_EXTRA=-DMBEDTLS_CONFIG_FILE='\"{_TLS_CONFIG}\"' -DMICROPY_TRACKED_ALLOC=1 -I{include}",
         f"LDFLAGS_EXTRA=-L{libraries}",
         *(f"{name}=0" for name in _UNIX_OFF),
@@ -268,5 +268,5 @@ UNIX_PORT = Recipe("unix", _make_unix)
 
 
 def micropython_program() -> Path:
-    """Build the interpreter, or find it in the cache."""
+    """Return MicroPython's unix port with the core and TLS in it, built or from the cache."""
     return build_image(UNIX_PORT).elf

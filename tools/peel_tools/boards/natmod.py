@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Native modules: peelcore as .mpy files for stock MicroPython, one per architecture."""
+"""Native modules: the core as peelcore.mpy for stock MicroPython, one per architecture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BINDINGS = "bindings/micropython"
 
 
 def build_natmod(arch: str) -> Path:
-    """Build peelcore.mpy for an architecture, or find it in the cache."""
+    """Return peelcore.mpy for an architecture, built or from the cache."""
     sources = micropython_sources()
     inputs: dict[str, Path | str] = dict(file_map([*core_files(), Path(__file__).with_name("xtensa.py")]))
     key = digest(
@@ -43,10 +43,10 @@ def build_natmod(arch: str) -> Path:
 
 
 def _make(micropython: Path, bindings: Path, arch: str) -> Path:
-    # MicroPython's linker writes the path of its output into the module: a relative one is the same on every machine.
+    # MicroPython's linker writes the path of its output into the module. A relative path is the same on every machine.
     settings = [f"MPY_DIR={micropython}", f"ARCH={arch}", "BUILD=build", f"PYTHON={sys.executable}"]
     run(["make", "-C", bindings, *settings, "clean"], what=f"cleaning the {arch} module's folder")
-    # Nor may it depend on the order of Python's sets, by which the linker lays out what it takes from libgcc.
+    # The linker lays out parts of libgcc in the order of Python's sets, so the hash seed is fixed.
     run(["make", "-C", bindings, *settings], env={"PYTHONHASHSEED": "0"}, what=f"building the {arch} module")
     return bindings / "peelcore.mpy"
 
@@ -61,7 +61,9 @@ def publish(arch: str, folder: Path) -> Path:
             target,
         )
     except OSError as error:
-        raise BuildError(f"the {arch} module cannot be written to {target}: {error.strerror}") from error
+        raise BuildError(
+            f"cannot write the {arch} module to {target}: {error.strerror}. Check the path and its permissions."
+        ) from error
     # Relative addresses: mip resolves them against package.json's own.
     urls = [[name, name] for name in ("peelcore.mpy", "peel_load.py")]
     package = {"version": version("peel-telemetry"), "urls": urls, "deps": []}

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""MicroPython 1.25.0 and the libraries its Pico port needs, from a checkout of the user's or from Debian's archive.
+"""Sources for board builds: MicroPython 1.25.0 with the libraries of its Pico port, and the MQTT client umqtt.simple.
 
-Debian 13 ("trixie") carries the sources of MicroPython and Mbed TLS, and packages of the pico-sdk's and TinyUSB's. They are fetched
-with a private apt state, so the machine's own package set-up stays as it is; apt checks the archive's signatures.
+MicroPython comes from the user's checkout or from Debian 13 ("trixie"), which has the sources of MicroPython and Mbed TLS, and
+packages with those of the pico-sdk and TinyUSB. They are fetched with a private apt state, so the machine's own package set-up stays
+as it is. apt checks the archive's signatures.
+
+umqtt.simple comes from PyPI, as an archive without a setup.py, which pip cannot fetch.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Sources:
 
 
 def micropython_sources() -> Sources:
-    """The tree at MICROPYTHON_DIR when that is set, else one assembled from Debian's archive (once)."""
+    """Return the tree at MICROPYTHON_DIR if that is set, else one assembled once from Debian's archive."""
     chosen = os.environ.get("MICROPYTHON_DIR")
     if chosen:
         return _user_sources(Path(chosen).expanduser().resolve())
@@ -65,7 +68,7 @@ def _user_sources(path: Path) -> Sources:
 
 
 def _version(path: Path) -> str | None:
-    """The version in py/mpconfig.h, or None."""
+    """Return the version in py/mpconfig.h, or None if the file is missing."""
     header = path / "py" / "mpconfig.h"
     if not header.is_file():
         return None
@@ -85,7 +88,7 @@ def _fetch(folder: Path) -> None:
     _unpack_source(downloads, "mbedtls", tree / "lib" / "mbedtls")
     _unpack_binary(downloads, "pico-sdk", tree / "lib" / "pico-sdk")
     _unpack_binary(downloads, "tinyusb", tree / "lib" / "tinyusb")
-    # makemanifest.py looks for this file before it freezes anything; Debian's tree is stripped of the library.
+    # makemanifest.py needs this file before it freezes anything. Debian's tree comes without the library.
     library = tree / "lib" / "micropython-lib"
     library.mkdir(exist_ok=True)
     (library / "README.md").touch()
@@ -102,7 +105,7 @@ def _download(state: Path, downloads: Path) -> None:
 
 
 def _private_apt(state: Path) -> list[str]:
-    """apt-get with its own lists, cache and one source: this machine's archive, another suite."""
+    """Return an apt-get command with separate lists and cache. Its one source is another suite of this machine's archive."""
     if shutil.which("apt-get") is None or not _KEYRING.exists():
         raise BuildError(f"MicroPython's sources cannot be fetched: this machine has no Debian apt set-up. {_ADVICE}")
     for part in ("lists/partial", "cache/archives/partial", "sources"):
@@ -121,7 +124,7 @@ def _private_apt(state: Path) -> list[str]:
 
 
 def _archive() -> str:
-    """The address of the archive that this machine already uses."""
+    """Return the address of the archive that this machine already uses."""
     listing = run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"],
         what="asking apt for this machine's archive",
@@ -157,7 +160,7 @@ _DOWNLOAD_SECONDS = 60
 
 
 def umqtt_folder() -> Path:
-    """A folder to put on the module path: it holds umqtt/simple.py."""
+    """Return a folder for the module path that contains umqtt/simple.py."""
     return cached("umqtt.simple", _UMQTT_VERSION, _fetch_umqtt)
 
 
@@ -166,7 +169,8 @@ def _fetch_umqtt(folder: Path) -> None:
     found = hashlib.sha256(archive).hexdigest()
     if found != _UMQTT_SHA256:
         raise BuildError(
-            f"umqtt.simple {_UMQTT_VERSION} has digest {found}, expected {_UMQTT_SHA256}: the index gave another file"
+            f"umqtt.simple {_UMQTT_VERSION} has digest {found}, expected {_UMQTT_SHA256}. "
+            "Set PIP_INDEX_URL to an index that has the original file."
         )
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         member = next((m for m in tar.getmembers() if m.name.endswith("umqtt/simple.py")), None)

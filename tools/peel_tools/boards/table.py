@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The boards that Peel knows, and the kinds of native code that they run. Whatever depends on a board is said here, once."""
+"""The tables of boards and architectures. Everything in the tools that depends on a board is here."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = [
 
 
 class UnknownBoardError(LookupError):
-    """A board, or a kind of native code, that is in no table; the message lists those that are."""
+    """An unknown board or architecture. The message lists the known ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """A kind of native code."""
+    """An architecture of native code."""
 
     name: str
-    """As MicroPython's makefiles call it."""
+    """Its name in MicroPython's makefiles."""
     cores: Mapping[int, str]
-    """What sys.implementation._mpy has from bit 10 on, on cores that load this module, and what MicroPython calls those."""
+    """The processor cores that load such a module: bits 10 and up of sys.implementation._mpy, and MicroPython's name for each."""
     compiler: str
     """The program that compiles a module for it."""
     processors: str
-    """Whose code it is, for people."""
+    """The processors, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,9 @@ class BootDrive:
     """A chip that is flashed by copying a UF2 file to the drive that it shows."""
 
     family: int
-    """The number in the file."""
+    """The UF2 family id."""
     board_id: str
-    """How the drive's INFO_UF2.TXT calls the chip."""
+    """The chip's Board-ID in the drive's INFO_UF2.TXT."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +58,9 @@ class SerialLoader:
     """A chip that esptool flashes."""
 
     chip: str
-    """As esptool's --chip says it."""
+    """Its name for esptool's --chip."""
     offset: int
-    """Where an image begins in its flash."""
+    """The offset of an image in its flash."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +69,9 @@ class Chip:
 
     name: str
     architecture: str
-    """Of its native code; see ARCHITECTURES."""
+    """The architecture of its native code, a key of ARCHITECTURES."""
     loader: BootDrive | SerialLoader | None = None
-    """How MicroPython gets onto it; None where an emulator loads it."""
+    """The loader of its MicroPython; None if an emulator loads it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,34 +79,34 @@ class Board:
     """A board that can become a device."""
 
     name: str
-    """As bundles and --board say it."""
+    """Its name in bundles and for --board."""
     title: str
     platform: str
-    """What sys.platform says on it."""
+    """The value of sys.platform on it."""
     chips: tuple[Chip, ...]
-    """Chips that boards of this name have, all flashed alike, the usual one first; only the board itself knows which it is."""
+    """The chips of boards with this name, the usual one first. All are flashed in the same way; only the board knows which it has."""
     network: bool
-    """Whether it reaches the broker by itself; else over a serial line."""
+    """Whether it has a network. Otherwise it reports over a serial line."""
     files: tuple[str, ...]
-    """The modules of firmware/boards/ that it needs."""
+    """Its modules in firmware/boards/."""
     emulator: str | None = None
-    """The emulated board that stands in for it in tests."""
+    """The emulated board that tests use for it."""
     in_place: bool = False
-    """Whether it is the machine at hand: `peel device run` starts it, nothing is at the end of a cable."""
+    """Whether it is this machine: `peel device run` starts it, and there is no cable."""
 
     @property
     def usual_module(self) -> str:
-        """The native module that it most likely loads."""
+        """The architecture of its usual chip."""
         return self.chips[0].architecture
 
     @property
     def boot_drives(self) -> list[BootDrive]:
-        """The drives that it may show; none where it is flashed otherwise."""
+        """The boot drives of its chips; empty if it is not flashed by drive."""
         return [chip.loader for chip in self.chips if isinstance(chip.loader, BootDrive)]
 
     @property
     def serial_loaders(self) -> list[SerialLoader]:
-        """What esptool may find at its port, the usual one first; nothing where it is flashed otherwise."""
+        """The chips that esptool may find at its port, the usual one first; empty if it is not flashed by esptool."""
         return [chip.loader for chip in self.chips if isinstance(chip.loader, SerialLoader)]
 
 
@@ -116,7 +116,7 @@ _Row = TypeVar("_Row", Architecture, Board)
 def _named(name: str, rows: Iterable[_Row], what: str) -> _Row:
     known = {row.name: row for row in rows}
     if name not in known:
-        raise UnknownBoardError(f"{name!r} is no {what} that Peel knows; there is: {', '.join(known)}")
+        raise UnknownBoardError(f"unknown {what} {name!r}; known: {', '.join(known)}")
     return known[name]
 
 
@@ -211,19 +211,19 @@ CABLED = [board.name for board in BOARDS.values() if not board.in_place]
 """Boards that are provisioned over a cable."""
 
 HOST_ONLY = ("interfaces.py",)
-"""Modules of firmware/peel_device that no board needs: type checkers read them."""
+"""Modules of firmware/peel_device that are not copied to boards. Only type checkers read them."""
 
 
 def find_board(name: str) -> Board:
-    """A board by its name; UnknownBoardError lists the known ones."""
+    """Return a board by name. UnknownBoardError lists the known ones."""
     return _named(name, BOARDS.values(), "board")
 
 
 def find_architecture(name: str) -> Architecture:
-    """A kind of native code by its name; UnknownBoardError lists the known ones."""
+    """Return an architecture by name. UnknownBoardError lists the known ones."""
     return _named(name, ARCHITECTURES.values(), "architecture")
 
 
 def architecture_of(mpy: int) -> Architecture | None:
-    """The native code that a board loads whose sys.implementation._mpy is this; None where it loads none of ours."""
+    """Return the architecture for a value of sys.implementation._mpy, or None if no module of ours runs there."""
     return next((row for row in ARCHITECTURES.values() if mpy >> 10 in row.cores), None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The ESP32's module without Espressif's toolchain: Debian's LLVM compiles it, MicroPython's own linker links it.
+"""The ESP32's native module without Espressif's toolchain: Debian's LLVM compiles it, MicroPython's linker links it.
 
-LLVM's Xtensa back end is young, hence the detours: assembly through llvm-mc instead of objects from llc, no jump tables, and one
-translation unit. MicroPython's mpy_ld.py expects relocations the way GCC writes them; `normalise` rewrites LLVM's.
+LLVM's Xtensa back end is young. So the module is one translation unit without jump tables, and llvm-mc assembles it, because objects
+from llc do not link. MicroPython's mpy_ld.py expects relocations as GCC writes them; `normalise` rewrites LLVM's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def xtensa_inputs() -> list[Path]:
 
 
 def c_headers() -> Path:
-    """Any freestanding C library's headers do: the module calls none of its functions."""
+    """Return the folder of a C library's headers. Any freestanding one will do, as the module calls none of its functions."""
     folder = Path("/usr/lib/picolibc/riscv64-unknown-elf/include")
     if not folder.is_dir():
         raise BuildError("C headers are missing. On Debian: apt-get install picolibc-riscv64-unknown-elf")
@@ -41,7 +41,7 @@ def c_headers() -> Path:
 
 
 def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
-    """Build peelcore.mpy for windowed Xtensa in the folder build."""
+    """Build peelcore.mpy for windowed Xtensa in a folder."""
     build.mkdir(parents=True, exist_ok=True)
     linker: list[Word] = [sys.executable, sources.path / "tools" / "mpy_ld.py", "--arch", "xtensawin"]
     config = build / "peelcore.config.h"
@@ -59,7 +59,7 @@ def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
     fixed = build / "peelcore.o"
     fixed.write_bytes(normalise(compiled.read_bytes()))
     native, product = "native.mpy", build / "peelcore.mpy"
-    # The linker writes the path of its output into the module: a relative one is the same on every machine.
+    # The linker writes the path of its output into the module. A relative path is the same on every machine.
     run(
         [*linker, "--qstrs", config, "-o", native, fixed],
         cwd=build,
@@ -72,7 +72,7 @@ def build_xtensawin(sources: Sources, bindings: Path, build: Path) -> Path:
 
 
 def compile_c(source: Path, build: Path, flags: list[str], *, entry: str | None = None, attributes: str = "") -> Path:
-    """Compile C to ESP32 assembly. With an entry point, everything that it does not reach is dropped."""
+    """Compile C to ESP32 assembly. With an entry point, code that it does not reach is removed."""
     require("clang-22", "llc-22", "opt-22")
     bitcode, assembly = build / f"{source.stem}.bc", build / f"{source.stem}.s"
     front = [
@@ -102,7 +102,7 @@ def assemble(source: Path, target: Path) -> Path:
 
 
 def normalise(content: bytes) -> bytes:
-    """Rewrite an LLVM object's relocations as GCC writes them, and refuse what mpy_ld.py would silently get wrong."""
+    """Rewrite an LLVM object's relocations as GCC writes them. Refuse those that mpy_ld.py would silently get wrong."""
     elf = ELFFile(BytesIO(content))
     image = bytearray(content)
     literals = [s.name for s in elf.iter_sections() if s.name.startswith(".literal") and s["sh_type"] == "SHT_PROGBITS"]
@@ -130,7 +130,7 @@ def _symbols(elf: ELFFile, section: RelocationSection) -> SymbolTableSection:
 
 
 def _move_addends(image: bytearray, elf: ELFFile, section: RelocationSection, base: int) -> None:
-    """mpy_ld.py takes the addend of a literal from the section's content, where GCC has it, not from the relocation."""
+    """Move the addends of literals from the relocations into the section's content, where GCC has them and mpy_ld.py reads them."""
     symbols = _symbols(elf, section)
     for number, relocation in enumerate(section.iter_relocations()):
         if relocation["r_info_type"] != _R_XTENSA_32:
@@ -145,7 +145,7 @@ def _move_addends(image: bytearray, elf: ELFFile, section: RelocationSection, ba
 
 
 def _clear_immediates(image: bytearray, elf: ELFFile, section: RelocationSection, base: int) -> None:
-    """llvm-mc leaves 0xffff in the offset field of l32r; mpy_ld.py adds to that field and so wants 0."""
+    """Clear the offset fields of l32r: llvm-mc leaves 0xffff there, and mpy_ld.py adds to them."""
     symbols = _symbols(elf, section)
     for relocation in section.iter_relocations():
         symbol = symbols.get_symbol(relocation["r_info_sym"])

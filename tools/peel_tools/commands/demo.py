@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel demo`: the main job on this machine, from simulated sensors to estimates."""
+"""`peel demo`: the whole system on this machine, from simulated sensors to estimates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel device`: the firmware on this machine."""
+"""`peel device`: run the firmware on this machine."""
 
 from __future__ import annotations
 

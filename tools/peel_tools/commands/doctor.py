@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``peel doctor``: looks at everything around a gateway, and says what is wrong and what to do."""
+"""`peel doctor`: check a gateway's surroundings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``peel fleet``: the registry's commands, and provisioning, which needs a board at the end of a cable."""
+"""`peel fleet`: the table of its commands."""
 
 from __future__ import annotations
 

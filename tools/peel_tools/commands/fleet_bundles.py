@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands of `peel fleet` that derive keys: register devices, write their bundles."""
+"""The commands of `peel fleet` that derive keys: `add` and `bundle`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ template_option = click.option(
 
 
 def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict[str, Any]:
-    """What devices with these profiles share, checked as they will check it: nothing is registered or written before."""
+    """Return the template for devices with these profiles, checked as a device will check it. Nothing was written before this."""
     prepare_bundles(fleet)
     default = fleet.folder / _TEMPLATE_NAME
     path = given or (default if default.exists() else None)
@@ -104,7 +104,7 @@ def add(
 def _written(
     opened: Fleet, devices: Sequence[Device], shared: Mapping[str, Any], first_number: int | None = None
 ) -> list[Path]:
-    """Write bundles; a bar on a terminal shows how far it is."""
+    """Write bundles, with a progress bar on a terminal."""
     if not sys.stderr.isatty():
         return write_bundles(opened, devices, shared, first_number=first_number)
     with click.progressbar(length=len(devices), label="writing bundles", file=sys.stderr) as bar:

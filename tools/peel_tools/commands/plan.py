@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``peel plan``: what a fleet would know, give away and cost, before it exists."""
+"""`peel plan`: the accuracy, privacy and costs of a fleet that does not exist yet."""
 
 from __future__ import annotations
 

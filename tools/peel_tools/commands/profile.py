@@ -21,7 +21,7 @@ from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name
 from peel_tools.profiles.drafts import Draft, category_table, domain_table, number_table, propose, write_proposal
 
 _PLANNED_DEVICES = 100
-"""Nobody has said how many there will be; `peel plan` asks."""
+"""The number of devices assumed for advice; `peel plan` takes the real one."""
 
 
 @click.group(cls=Group)
@@ -210,7 +210,7 @@ def _facts(loaded: Profile) -> dict[str, Any]:
 
 
 def _most_numbers(loaded: Profile, seconds: int) -> int:
-    """The most numbers that a device uses in any window of so many seconds (SPEC section 10)."""
+    """Return the most numbers that a device uses in any window of this many seconds (SPEC section 10)."""
     steady = loaded.burst + (loaded.quota + 1 - loaded.burst) * seconds // loaded.period
     return min(steady, loaded.quota * math.ceil(seconds / loaded.period))
 
@@ -226,7 +226,7 @@ def _parse(text: str) -> Profile:
 
 
 def _searched(draft: Draft) -> str:
-    """The draft with a seed; a bar shows the search."""
+    """Return the draft with a seed; a progress bar shows the search."""
     with click.progressbar(length=1000, label="searching a seed", file=sys.stderr) as bar:
         with explaining(ProfileError, LookupError):
             text = replace(draft, progress=lambda _tried: bar.update(1)).text()
@@ -235,7 +235,7 @@ def _searched(draft: Draft) -> str:
 
 
 def _why(made: Profile) -> str:
-    """What speaks for the mechanism of a categorical profile, and what the other one would cost."""
+    """Explain the choice of a categorical profile's mechanism, with the costs of the other one."""
     hashing = choice.hashing_cost(made.epsilon_q20)
     if made.domain > MAX_WIDTH:
         return f"hashing: kRR takes at most {MAX_WIDTH} categories; one forged report counts for {hashing.cap:.1f} honest ones"
@@ -248,7 +248,7 @@ def _why(made: Profile) -> str:
 
 
 def _content(attributes: tuple[str, ...], categories: str | None, domain: str | None) -> str:
-    """The [[attribute]] tables."""
+    """Return the [[attribute]] tables."""
     if categories:
         name, rest = _named(categories, "--categories", "NAME:A,B,C")
         return category_table(name, rest.split(","))

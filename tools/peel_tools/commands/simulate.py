@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel simulate`: a fleet that exists only here, against a broker that is real."""
+"""`peel simulate`: run a simulated fleet against a real broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["attack_option", "simulate", "stopping_on_signals"]
 
 _DRAIN_SECONDS = 30.0
 _CONFIRM_SECONDS = 30.0
-_SILENT_SECONDS = 2.0  # for receipts where none has come yet: most likely there is no gateway
+_SILENT_SECONDS = 2.0  # without a receipt so far there is most likely no gateway
 
 
 def _attack_epilog() -> str:
@@ -65,7 +65,7 @@ def _password(path: Path | None) -> Secret | None:
 
 
 def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
-    """Let the first Ctrl-C (or SIGTERM) end the run in order; a second one ends it at once."""
+    """Let the first Ctrl-C (or SIGTERM) end the run in order, and a second one end it at once."""
 
     def stop(number: int, frame: object) -> None:
         simulation.stop()
@@ -204,7 +204,7 @@ def _only_simulation(folder: Path) -> Iterator[Fleet]:
 
 
 class _Progress(ExitStack):
-    """A progress bar on stderr, where that is a terminal and the end is known."""
+    """A progress bar on stderr, if that is a terminal and the end of the run is known."""
 
     def __init__(self, reports: int | None, seconds: float | None) -> None:
         super().__init__()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The demonstration: the whole system on one machine, what people see of it, and the gateway that knows the truth."""
+"""The demonstration: the whole system on one machine, its summary on the terminal, and the gateway that knows the truth."""

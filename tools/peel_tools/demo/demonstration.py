@@ -27,56 +27,56 @@ __all__ = ["Demonstration", "Outcome"]
 
 _CATEGORICAL_SHARE = 0.2
 _QUOTA, _PERIOD = 1200, 60
-"""Of profiles that are proposed here: a demonstration is in a hurry."""
+"""Quota and period of proposed profiles: high, because a demonstration is short."""
 _HTTP_PORT = 8420
 _SWITCH_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
 _CONFIRM_SECONDS = 30.0
-_RECEIPT_SECONDS = 1.0  # nobody wants to wait at the end of a demonstration
+_RECEIPT_SECONDS = 1.0  # short, so that the demonstration ends quickly
 _SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a demonstration ends with."""
+    """The outcome of a demonstration."""
 
     findings: Findings
     estimates: list[dict[str, Any]]
-    """Each estimate of the gateway beside the truth."""
+    """The gateway's estimates with the truth."""
     drained: bool
-    """Whether the broker has acknowledged everything in time."""
+    """Whether the broker acknowledged everything in time."""
     confirmed: int
-    """Reports that the gateway has confirmed to their devices, with what travelled beside them."""
+    """Reports in the messages that the gateway has confirmed."""
     unconfirmed: int
-    """Messages that devices still keep."""
+    """The number of unconfirmed messages."""
 
     @property
     def faults(self) -> list[str]:
-        """What is not as it must be, in words; empty when everything is."""
+        """Return the faults in words; empty if there are no faults."""
         late = [] if self.drained else [f"the broker has not acknowledged everything within {_DRAIN_SECONDS:g} s"]
         if self.unconfirmed:
             late.append(f"the gateway has not confirmed {self.unconfirmed} messages within {_CONFIRM_SECONDS:g} s")
         return late + self.findings.faults()
 
     def table(self) -> dict[str, Any]:
-        """As JSON wants it."""
+        """Return it as plain values for JSON."""
         return self.findings.table() | {"confirmed": self.confirmed, "estimates": self.estimates, "faults": self.faults}
 
 
 class Demonstration:
-    """Everything between `start` and `stop`, in a folder of its own.
+    """A demonstration, which runs between `start` and `stop` in one folder.
 
     Parameters
     ----------
     folder : Path, optional
-        Where everything is kept; a temporary folder, removed at the end, when not given.
+        The folder for all files. By default a temporary one, removed at the end.
     plan : Plan
-        What to simulate; without attackers of its own, with those that each kind has in a demonstration. Where it names a CSV file and
-        there are no profiles, they are proposed from it.
+        The simulation. If it has no attackers, the default ones are used. If it has a CSV file and there are no profiles, they are
+        proposed from the file.
     profiles : sequence of Path
-        Profiles of one's own instead of the built-in ones.
+        Profiles instead of the built-in ones.
     port : int, optional
-        Where page and API are; by default the usual port, or any other when that is taken.
+        The port of page and API. By default the usual one, or any free one if that is taken.
     embedded : bool, optional
         Which broker: see `peel_tools.servers.broker.Broker`.
     """
@@ -102,10 +102,10 @@ class Demonstration:
         self._undo = ExitStack()
         self._look = 0.0
         self.proposal: Proposal | None = None
-        """What was made of one's own data, if profiles had to be."""
+        """The profiles proposed from the user's data, if any."""
 
     def start(self) -> None:
-        """Bring everything up; what was started is stopped again when something fails."""
+        """Start everything. If something fails, stop what was started."""
         with ExitStack() as undo:
             self.folder = self._prepare(undo)
             categorical = round(_CATEGORICAL_SHARE * self._devices)
@@ -138,11 +138,11 @@ class Demonstration:
         self._undo.close()
 
     def run(self, seconds: float | None) -> None:
-        """Let the fleet report, for so long or until a signal stops it."""
+        """Let the fleet report for this long, or until a signal."""
         self.session.simulation.run(seconds=seconds)
 
     def settle(self) -> Outcome:
-        """Wait until the gateway has heard all of it, and compare."""
+        """Wait until the gateway has recorded everything, and compare with the truth."""
         drained = self.session.simulation.drain(_DRAIN_SECONDS)
         self.session.simulation.confirm(_CONFIRM_SECONDS)
         findings = self._rig.settled(_SETTLE_SECONDS)
@@ -154,7 +154,7 @@ class Demonstration:
         return Outcome(findings, estimates, drained, self.session.truth.confirmed(), simulation.unconfirmed)
 
     def estimates(self) -> list[dict[str, Any]]:
-        """What the gateway's API says, and the mean of what honest devices read."""
+        """Return the API's estimates with the true means of honest devices."""
         means = {profile.name: true_means(self.session.truth, profile) for profile in self.session.profiles}
         return [
             {
@@ -167,13 +167,13 @@ class Demonstration:
         ]
 
     def _with_attackers(self, fleet: Fleet) -> Plan:
-        """The plan; where it names no attackers, with all kinds that this fleet's devices give a use."""
+        """Return the plan. If it has no attackers, add the default ones for this fleet's mechanisms."""
         profiles = fleet.profiles()
         used = {profiles[device.profile].mechanism for device in fleet.devices()}
         return replace(self._plan, shares=self._plan.shares or default_shares(used))
 
     def _proposed(self) -> list[Path]:
-        """Profiles for the plan's own data, if there is any, written beside everything else."""
+        """Propose and write profiles for the plan's CSV file, if it has one."""
         if self._plan.csv is None:
             return []
         self.proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
@@ -198,7 +198,7 @@ class Demonstration:
 
 
 def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:
-    """The attacks that this fleet's devices give a use, and whether they are on at the beginning."""
+    """Return the attacks that this fleet's devices can play, and whether they are on at the start."""
     profiles = fleet.profiles()
     used = {profiles[device.profile].mechanism for device in fleet.devices()}
     return {
@@ -209,7 +209,7 @@ def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:
 
 
 def _free_http_port(asked: int | None) -> int:
-    """The port that is asked for; otherwise the gateway's usual one, or any other when that is taken."""
+    """Return the requested port, else the gateway's usual one, or any free one if that is taken."""
     for port in (_HTTP_PORT, 0) if asked is None else (asked,):
         with socket.socket() as probe:
             try:

@@ -34,19 +34,19 @@ __all__ = ["Switches", "demo_routes", "program"]
 
 
 class Switches:
-    """Attacks by name, on or off. Written as a whole or not at all."""
+    """A file with the attacks by name, on or off. The page changes it and the simulation polls it. It is written atomically."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: dict[str, bool] = {}
 
     def begin(self, states: Mapping[str, bool]) -> None:
-        """What can be switched from now on, and how it stands."""
+        """Set the attacks that can be switched, and their states."""
         self._seen = dict(states)
         self._write(self._seen)
 
     def states(self) -> dict[str, bool]:
-        """How everything stands; nothing before `begin`."""
+        """Return all states; empty before `begin`."""
         try:
             found: dict[str, bool] = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -54,14 +54,14 @@ class Switches:
         return found
 
     def set(self, name: str, on: bool) -> None:
-        """Switch an attack on or off; ValueError for one that there is no switch for."""
+        """Switch an attack on or off. Raise ValueError if it cannot be switched."""
         states = self.states()
         if name not in states:
-            raise ValueError(f"{name!r}: no such attack here; there is: {', '.join(states) or 'none'}")
+            raise ValueError(f"unknown attack {name!r}; known: {', '.join(states) or 'none'}")
         self._write(states | {name: on})
 
     def changes(self) -> dict[str, bool]:
-        """What has been switched since this was last asked."""
+        """Return the states that changed since the last call."""
         now = self.states()
         changed = {name: on for name, on in now.items() if self._seen.get(name) != on}
         self._seen = now
@@ -74,12 +74,12 @@ class Switches:
 
 
 def program(truth: Path, switches: Path) -> list[str]:
-    """The command line behind the interpreter's name."""
+    """Return the arguments for the Python interpreter."""
     return ["-m", "peel_tools.demo.gateway", str(truth), str(switches)]
 
 
 def demo_routes(fleet: Fleet, truth_path: Path, switches: Switches) -> list[Route]:
-    """What a demonstration has beside the gateway's own routes."""
+    """Return the routes that only a demonstration has."""
 
     def get_demo(request: Request) -> Response:
         """Only in a demonstration: the truth beside each estimate (from `since`), the attackers' roles, which attacks are on."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The demonstration on the screen: redrawn in place on a terminal, a line now and then elsewhere."""
+"""The demonstration's summary on the terminal, redrawn in place. Elsewhere it is one line every few seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UP_AND_CLEAR = "\x1b[{}F\x1b[J"
 
 
 class LiveSummary:
-    """What people see while the demonstration runs."""
+    """The summary of a running demonstration."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -42,7 +42,7 @@ class LiveSummary:
         self._drawn = 0
 
     def begin(self, demonstration: Demonstration, until: float | None) -> None:
-        """Say where everything is."""
+        """Print the addresses and folders."""
         self._demonstration, self._until = demonstration, until
         url, broker = demonstration.gateway.url, demonstration.broker
         self.say(f"broker   {broker.name}{', embedded,' if broker.embedded else ''} on {broker.host}:{broker.port}")
@@ -53,7 +53,7 @@ class LiveSummary:
         self.say("Ctrl-C stops everything.\n" if until is None else "")
 
     def progress(self, progress: Progress) -> None:
-        """Redraw, if it is time."""
+        """Redraw if it is time."""
         now = time.monotonic()
         if self._demonstration is None or now < self._next:
             return
@@ -73,7 +73,7 @@ class LiveSummary:
             self._draw(status + _estimate_lines(self._demonstration.estimates()))
 
     def settling(self) -> None:
-        """Say why it does not end at once."""
+        """Say that the comparison takes a moment."""
         text = "stopped; comparing what counts with the truth (Ctrl-C again does without)"
         if self._live:
             self._draw([text])
@@ -81,7 +81,7 @@ class LiveSummary:
             self.say(text)
 
     def end(self, outcome: Outcome) -> None:
-        """Print what came out."""
+        """Print the outcome."""
         found = outcome.findings
         if self._live:
             self._draw([])
@@ -124,13 +124,13 @@ def _status(progress: Progress, summary: dict[str, Any], until: float | None) ->
 
 
 def _verdict_lines(verdicts: dict[str, int]) -> list[str]:
-    """Verdicts with their counts, three to a line."""
+    """Return the verdicts with their counts, three to a line."""
     cells = [f"{label:<12}{count:>9}" for label, count in verdicts.items() if count]
     return ["   ".join(cells[start : start + 3]) for start in range(0, len(cells), 3)] + [""]
 
 
 def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """A line each, of at most 80 columns; `if kept` is what it were with the exposed devices in it."""
+    """Return a line of at most 80 columns per estimate. `if kept` is the estimate with the exposed devices in it."""
     unit = max((len(row["unit"]) for row in rows), default=0)
     room = min(max((len(row["name"]) for row in rows), default=0) + 2, _WIDE - _NUMBERS_WIDE - unit)
     lines = [f"{'estimate':<{room}}{'value':>9}  {'95% interval':>21}  {'truth':>9}  {'if kept':>9}"]
@@ -148,7 +148,7 @@ def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _decimals(half_width: float) -> int:
-    """How many an interval deserves: its half has two digits, as on the page."""
+    """Return the decimals for an interval: its half width has two digits, as on the page."""
     return min(6, max(0, 1 - floor(log10(half_width)))) if half_width > 0 else 2
 
 

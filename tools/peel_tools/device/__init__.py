@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The firmware on this machine: a folder as its flash, a process as its power."""
+"""Run the firmware on this machine: a folder is its flash, and killing the process is a power cut."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A folder as a device's flash: the files of the application, the bundle, and what the device writes."""
+"""A folder as a device's flash: the application's files, the bundle, and the device's own files."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _CA = "ca.der"
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """In what a bundle is to differ on this machine from what it says."""
+    """Changes to a bundle for this machine."""
 
     broker: BrokerAddress | None = None
-    """Another broker than its own."""
+    """A broker instead of the bundle's."""
     ca: Path | None = None
     """The CA's certificate, PEM or DER."""
     interval_s: float | None = None
     simulate: int | None = None
-    """Take every sensor's readings from the simulation with this seed."""
+    """Replace all sensors by simulated ones with this seed."""
 
     def applied(self, bundle: dict[str, Any]) -> dict[str, Any]:
-        """The bundle as this machine runs it."""
+        """Return the bundle with these changes."""
         changed = {**bundle, "board": _BOARD, "transport": "wifi"}
         if self.broker is not None:
             mqtt = {"host": self.broker.host, "port": self.broker.port, "tls": self.broker.tls}
@@ -61,24 +61,24 @@ class Changes:
 
 
 class Flash:
-    """The flash of one device; `bundle` is there once it was provisioned."""
+    """The flash of one device."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @property
     def bundle(self) -> dict[str, Any]:
-        """The bundle on it; FlashError when there is none."""
+        """The bundle on it. FlashError if it was never provisioned."""
         return read_bundle(self.folder / _BUNDLE)
 
     @property
     def home(self) -> Path:
-        """Where the device that its bundle names keeps its state."""
+        """The folder with the state of the bundle's device."""
         bundle = self.bundle
         return self.folder / "peel" / f"{bundle['fleet']}-{bundle['device']}"
 
     def provision(self, bundle: Path, sources: Sources, changes: Changes, files: Sequence[Path] = ()) -> None:
-        """Put the application, a bundle of the fleet's and files of the user's own onto it."""
+        """Install the application, a bundle of the fleet and the user's own files."""
         content = read_bundle(bundle)
         ledgers = (self.folder / "peel" / f"{content['fleet']}-{content['device']}").glob("ledger.*")
         check_history(bundle, any(ledgers) or self._is_unused_with(content))
@@ -86,14 +86,14 @@ class Flash:
         note_provisioned(bundle)
 
     def _is_unused_with(self, bundle: dict[str, Any]) -> bool:
-        """Whether this very bundle is on it, and its device stopped before it kept anything: no number was used, no other flash has it."""
+        """Return whether this bundle is on it and its device stored nothing yet. Then no number was used, and no other flash has it."""
         if not (self.folder / _BUNDLE).exists():
             return False
         kept = (path for path in (self.folder / "peel").rglob("*") if path.is_file())
         return self.bundle.get("seed") == bundle.get("seed") and not any(kept)
 
     def install(self, bundle: dict[str, Any], sources: Sources, changes: Changes, files: Sequence[Path] = ()) -> None:
-        """The same with a bundle that no file has, without asking whether it has been on another flash."""
+        """Install the application and a bundle, without checking whether the bundle was on another flash."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if changes.ca is not None:
             (self.folder / _CA).write_bytes(_der(changes.ca))
@@ -109,7 +109,7 @@ class Flash:
 
 
 def read_bundle(path: Path) -> dict[str, Any]:
-    """A bundle from a file; the device itself checks what is in it."""
+    """Return the bundle in a file. The device itself checks its content."""
     try:
         bundle = json.loads(path.read_bytes())
         return {**bundle, "mqtt": dict(bundle["mqtt"]), "device": str(bundle["device"]), "fleet": str(bundle["fleet"])}
@@ -120,7 +120,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
 
 
 def _der(path: Path) -> bytes:
-    """A certificate as boards take it."""
+    """Return a certificate in DER form, which boards take."""
     content = path.read_bytes()
     if not content.startswith(b"-----BEGIN"):
         return content
@@ -134,7 +134,10 @@ _LENGTH = 240
 
 
 def simulated_sensors(bundle: Mapping[str, Any], seed: int) -> dict[str, dict[str, Any]]:
-    """An entry per sensor, as bundles have them: a wave within the attribute's range with a little noise, or categories at random."""
+    """Return bundle entries of simulated sensors, the same for the same seed.
+
+    A number is a wave within its attribute's range with a little noise; categories are drawn at random.
+    """
     profile = bundle["profile"]
     count = profile.get("domain") or len(profile.get("categories") or ())
     sensors = {}
@@ -159,7 +162,10 @@ _CHECKSUM_BYTES = 4
 
 
 def read_outbox(home: Path) -> dict[int, bytes]:
-    """The whole frames in the outbox below a device's folder of state, by report number; those that a cut tore are none."""
+    """Return the complete frames in a device's outbox, by report number. Frames torn by a power cut are left out.
+
+    This does not use the firmware's code, so that a mistake in the firmware cannot hide here.
+    """
     found = {}
     for path in home.glob("outbox/*"):
         if len(path.name) == _NAME_DIGITS:
@@ -171,7 +177,7 @@ def read_outbox(home: Path) -> dict[int, bytes]:
 
 
 def _read(path: Path) -> bytes:
-    """What is in a file; nothing where a running device has just removed it."""
+    """Return a file's content, empty if a running device has just removed it."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Runs on MicroPython's unix port: `ssl`, as much of it as the application uses, over the interpreter's own `tls`.
+"""Runs on MicroPython's unix port: the part of `ssl` that the application uses, over the interpreter's `tls`.
 
-Boards have it from micropython-lib, frozen in; Debian's sources come without that library.
+Boards have `ssl` from micropython-lib. Debian's sources come without that library.
 """
 
 import tls
@@ -11,7 +11,7 @@ CERT_REQUIRED = tls.CERT_REQUIRED
 
 
 class SSLContext:
-    """A context of `tls` with the standard library's keywords."""
+    """A `tls` context with the keyword arguments of the standard library."""
 
     def __init__(self, protocol):
         self._context = tls.SSLContext(protocol)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device as a process: to start it is to switch the power on, to kill it a power cut."""
+"""A device as a process: starting it switches the power on, killing it is a power cut."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAUNCH = Path(__file__).with_name("launch.py")
 
 
 def launch_command(*, micropython: bool) -> list[str]:
-    """What starts the application in its flash: CPython, or MicroPython's unix port, which is built if need be."""
+    """Return the command that starts the application, under CPython or MicroPython's unix port (built if needed)."""
     if not micropython:
         return [sys.executable, str(_LAUNCH)]
     from peel_tools.boards.firmware import micropython_program  # here, because an installed package cannot build
@@ -24,7 +24,7 @@ def launch_command(*, micropython: bool) -> list[str]:
 
 
 class DeviceProcess:
-    """One device between `start` and `kill`; what it prints goes to a file beside its flash."""
+    """One device. Its output goes to a file beside its flash."""
 
     def __init__(self, flash: Flash, *, micropython: bool = False) -> None:
         self.flash = flash
@@ -57,5 +57,5 @@ class DeviceProcess:
             self._process = None
 
     def log(self) -> str:
-        """What it has printed since it was first started."""
+        """Return its output since it was first started."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""

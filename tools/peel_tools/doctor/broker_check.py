@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The broker's side, tried out: connecting, what the gateway and strangers may do, and whether it keeps what it cannot deliver."""
+"""Checks of the broker: connecting, the rights of the gateway and of strangers, and whether it queues messages."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["look_at_broker"]
 
 _SECONDS = 5.0
 _OLD = "3.1.1"
-"""The version that NATS speaks, as `mqtt.protocol` names it; brokers that know MQTT 5 are asked with that, since they then give reasons."""
+"""The version that NATS speaks, as in `mqtt.protocol`. Other brokers are asked by MQTT 5, because they then give reasons."""
 _QUEUED = 1200
-"""More than mosquitto keeps for a session unless told to: 1000."""
+"""More messages than mosquitto queues for a session by default, which is 1000."""
 
 
 class _RefusedError(Exception):
-    """The broker, or the way to it, said no."""
+    """The broker refused, or could not be reached."""
 
 
 class _Client:
-    """A connection under the gateway's settings, or as a stranger; by MQTT 5 unless they say otherwise."""
+    """A connection with the gateway's settings, or as a stranger without a login. MQTT 5 unless the settings say 3.1.1."""
 
     def __init__(self, settings: Settings, name: str, *, stranger: bool = False, expiry: int = 0) -> None:
         self.heard = 0
@@ -69,7 +69,7 @@ class _Client:
             raise
 
     def _connect(self, settings: Settings, clean_start: bool | None, expiry: int) -> None:
-        """Properties, and a start that is not the session's, are of MQTT 5."""
+        """Connect; only MQTT 5 has properties and a clean start apart from the session's life."""
         if clean_start is None:
             self.client.connect(settings.mqtt_host, settings.mqtt_port, 30)
             return
@@ -114,7 +114,7 @@ class _Client:
 
 
 def look_at_broker(settings: Settings, fleet: str) -> Iterator[Finding]:
-    """Everything about the broker; only what can be seen without taking reports away from a gateway that runs."""
+    """Yield all findings about the broker. No check takes reports away from a running gateway."""
     where = f"{settings.mqtt_host}:{settings.mqtt_port}"
     name = f"peel-doctor-{secrets.token_hex(4)}"
     topic = fleet_topic(fleet, "gateway", settings.gateway_name, "doctor")
@@ -142,7 +142,7 @@ def look_at_broker(settings: Settings, fleet: str) -> Iterator[Finding]:
 
 
 def _connected(settings: Settings, name: str) -> tuple[_Client, Settings]:
-    """Connect as the gateway does, which tries the other version where one is refused; return also the settings that led to it."""
+    """Connect as the gateway does: with `auto`, by MQTT 3.1.1 if 5 is refused. Return also the settings that worked."""
     try:
         return _Client(settings, name), settings
     except _RefusedError as refused:
@@ -156,7 +156,7 @@ def _connected(settings: Settings, name: str) -> tuple[_Client, Settings]:
 
 
 def _rights(client: _Client, fleet: str, topic: str, *, told: bool) -> Iterator[Finding]:
-    """What the gateway may do; `told` is whether the broker says so of what is published, which MQTT 3.1.1 does not know."""
+    """Yield the gateway's rights. `told` is whether the broker reports refused publishes, which MQTT 3.1.1 cannot."""
     for verb, act, wanted in (
         ("hear reports", client.subscribe, fleet_topic(fleet, "+", "+", "report")),
         ("hear statuses", lambda statuses: client.subscribe(statuses, 0), fleet_topic(fleet, "+", "+", "status")),
@@ -177,7 +177,7 @@ def _rights(client: _Client, fleet: str, topic: str, *, told: bool) -> Iterator[
 
 
 def _strangers(settings: Settings, fleet: str) -> Finding:
-    """Whether somebody without a login gets in, and hears who reports."""
+    """Check whether a client without a login can connect and subscribe to reports."""
     try:
         stranger = _Client(settings, f"peel-doctor-{secrets.token_hex(4)}", stranger=True)
     except _RefusedError:
@@ -199,7 +199,7 @@ def _strangers(settings: Settings, fleet: str) -> Finding:
 
 
 def _memory(settings: Settings, name: str, topic: str) -> Finding:
-    """Leave messages for a session that is away, more than mosquitto keeps by default, and fetch them."""
+    """Check the broker's queue: send an offline session more messages than mosquitto keeps by default, and fetch them."""
     try:
         away = _Client(settings, name, expiry=60)
         away.subscribe(topic)

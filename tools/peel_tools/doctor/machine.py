@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The machine's side: fleet folder, modes of files, database, disk, clock, tools."""
+"""Checks of this machine: fleet folder, file modes, database, disk, clock, gateway, tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CLOCK_SECONDS = 60.0
 
 
 def look_at_fleet(settings: Settings) -> Iterator[Finding]:
-    """Key, devices, profiles, and bundles that lie about."""
+    """Check the key, the devices, the profiles, and bundles that were not deleted."""
     try:
         fleet = Fleet(settings.fleet_folder)
         snapshot = take_snapshot(fleet)
@@ -73,7 +73,7 @@ def _bundles(fleet: Fleet, snapshot: FleetSnapshot) -> Iterator[Finding]:
 
 
 def look_at_files(settings: Settings, config: Path | None) -> Iterator[Finding]:
-    """Whether others can read what is not theirs."""
+    """Check whether other users can read private files."""
     private = [settings.fleet_folder, settings.store_path, settings.claims_path, settings.dead_letters_path, config]
     exposed = [path for path in private if path is not None and path.exists() and _open_to_others(path)]
     for path in exposed:
@@ -87,7 +87,7 @@ def _open_to_others(path: Path) -> bool:
 
 
 def look_at_database(settings: Settings) -> Iterator[Finding]:
-    """Integrity, room on its disk, and what the clock says beside it."""
+    """Check the database's integrity, the free disk space, the dead letters and the clock."""
     yield _room(settings.store_path.absolute().parent)
     if waiting := len(DeadLetters(settings.dead_letters_path)):
         yield Finding(
@@ -128,7 +128,7 @@ _REMEDIES: tuple[tuple[type[StoreError], str], ...] = (
     (StoreAway, "Start the server, or correct store.url; nothing is lost meanwhile."),
     (StoreError, "Check the disk, the folder, its owner and mode; nothing is lost meanwhile."),
 )
-"""The first that applies."""
+"""The remedy of the first class that matches."""
 
 
 def _room(folder: Path) -> Finding:
@@ -160,13 +160,13 @@ def _clock(store: Archive) -> Finding:
 
 
 def _last_seen(store: Store) -> int:
-    """Return what the clock said at the last batch, or when it was believed, in Unix milliseconds."""
+    """Return the clock at the last batch, or when an operator confirmed it, in Unix milliseconds."""
     with store.begin() as transaction:
         return transaction.clock().seen
 
 
 def look_at_gateway(settings: Settings) -> Iterator[Finding]:
-    """Whether one answers where the settings say."""
+    """Check whether a gateway answers at the address in the settings."""
     if not settings.http_port:
         yield Finding("gateway", WARN, "http.port is 0: nobody can ask it how it is", "Set http.port.")
         return
@@ -187,7 +187,7 @@ def look_at_gateway(settings: Settings) -> Iterator[Finding]:
 
 
 def look_at_tools() -> Iterator[Finding]:
-    """What is there for the commands that need more."""
+    """List the optional tools that are installed."""
     there = {
         "mosquitto (demo, tests)": find_mosquitto() is not None,
         "pyarrow (export to Parquet)": importlib.util.find_spec("pyarrow") is not None,

@@ -27,11 +27,11 @@ __all__ = ["BundleError", "check_bundle", "check_history", "fresh_bundle_advice"
 
 
 class BundleError(ValueError):
-    """A bundle that no device would take, or that its board could not follow; the message names the key."""
+    """A bundle that a device would refuse, or that its board could not follow. The message names the key."""
 
 
 def check_bundle(bundle: Mapping[str, Any]) -> None:
-    """Raise BundleError where a device would stop with this bundle, or could not do what it says."""
+    """Raise BundleError if a device would refuse this bundle, or could not do what it asks for."""
     config = _device_config()
     try:
         config.Config(bundle)
@@ -71,7 +71,7 @@ def fresh_bundle_advice(bundle: Path) -> str:
 
 @functools.cache
 def _device_config() -> Any:
-    """The firmware's module that checks bundles; it runs on any Python."""
+    """Return the firmware's module that checks bundles. It runs on any Python."""
     folder = str(firmware_folder())
     sys.path.insert(0, folder)
     try:
@@ -81,7 +81,7 @@ def _device_config() -> Any:
 
 
 def _check_link(bundle: Mapping[str, Any]) -> None:
-    """Whether its board reaches the broker in the way that it says; a bundle without a board is for the one that it is put onto."""
+    """Check that the bundle's board has its transport. A bundle without a board is for the one it is put onto."""
     board = BOARDS.get(bundle.get("board", ""))
     if board is None or bundle.get("transport", "wifi") != "wifi":
         return
@@ -92,7 +92,7 @@ def _check_link(bundle: Mapping[str, Any]) -> None:
 
 
 def _check_interval(bundle: Mapping[str, Any]) -> None:
-    """Whether the quota lets a device report as often as it is told to."""
+    """Check that the quota allows the bundle's interval."""
     profile = bundle["profile"]
     least = even_interval(profile["quota"], profile["period"])
     if bundle["interval_s"] < least:
@@ -103,13 +103,13 @@ def _check_interval(bundle: Mapping[str, Any]) -> None:
 
 
 FRESH_SECONDS = 3600.0
-"""A bundle for a device that has run before must be younger: it knows only of numbers used until it was made."""
+"""The maximum age of a bundle for a device that has run before: it covers only numbers used until it was made."""
 _STEP_SECONDS = 60.0
-"""By so much clocks are set right without anybody noticing."""
+"""A tolerance for small clock corrections."""
 
 
 def check_history(bundle: Path, has_ledger: bool) -> None:
-    """Raise FlashError if a board without a ledger could use numbers again that a former one has used."""
+    """Raise FlashError if a board without a ledger could repeat report numbers of an earlier one."""
     former = _former(bundle)
     if has_ledger or former is None:
         return
@@ -127,12 +127,12 @@ def check_history(bundle: Path, has_ledger: bool) -> None:
 
 
 def note_provisioned(bundle: Path) -> None:
-    """Note that a board holds this bundle and may start at any moment."""
+    """Record that a board has this bundle and may start at any moment."""
     _mark(bundle).write_text(json.dumps({"sha256": _digest(bundle), "at": round(time.time())}) + "\n")
 
 
 def _former(bundle: Path) -> str | None:
-    """The digest of the bundle that was provisioned last, or None when there was none."""
+    """Return the digest of the bundle that was provisioned last, or None if there was none."""
     try:
         return str(json.loads(_mark(bundle).read_text())["sha256"])
     except FileNotFoundError:

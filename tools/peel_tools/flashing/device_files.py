@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The plan: which files go where, which of them are there already, and whether there is room."""
+"""The files of a device: their sources, their places on the board, and the flash that they need.
+
+The sources are the folders of this checkout, or the copies in an installed package. Both have the same layout (setup.py makes the
+copies). Native modules are built in a checkout; a package from scripts/package contains them.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,12 @@ __all__ = [
 
 FLASH_BLOCK = 4096
 RESERVE_BLOCKS = 16
-"""Room that the ledger, the seed and LittleFS itself need besides the files and the outbox."""
+"""Flash for the ledger, the seed and LittleFS itself, besides the files and the outbox."""
 OUTBOX_DEFAULT = 200
 INLINE_BYTES = 128
-"""LittleFS keeps a file of up to this size in its folder's log, and gives a larger one a block of its own."""
+"""LittleFS keeps files of up to this size in their folder's log. A larger file takes a block."""
 CHECKSUM_BYTES = 4
-"""Behind each frame that is stored (firmware/peel_device/checksum.py)."""
+"""Appended to each stored frame (firmware/peel_device/storage.py)."""
 
 _NETWORK_ONLY = ("tcp.py", "wifi.py")
 
@@ -64,7 +68,7 @@ class Copy:
 def application(
     board: Board, sources: Sources, *, core: Sequence[Path], bundle: Path, ca: Path | None, files: Sequence[Path] = ()
 ) -> list[Copy]:
-    """All files of a device, the user's own among them, in the order of copying: main.py is last, so that half a copy never starts."""
+    """Return all files of a device in the order of copying. main.py is last, so that a partial copy never starts."""
     firmware, bindings = sources.firmware, sources.bindings
     without = HOST_ONLY if board.network else HOST_ONLY + _NETWORK_ONLY
     modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
@@ -84,18 +88,18 @@ def application(
 
 
 def _drivers(bundle: Path) -> list[str]:
-    """The drivers that a bundle's sensors need: a small board has no room for the others."""
+    """Return the drivers that a bundle's sensors need. A small board has no room for the others."""
     try:
         sensors = json.loads(bundle.read_bytes()).get("sensors", {}).values()
     except (OSError, ValueError):
-        return []  # whoever reads the bundle says what is wrong with it
+        return []  # the caller reads the bundle too and reports the fault
     on_bus = {entry["device"].partition("_")[0] for entry in sensors if entry.get("kind") == "i2c"}
     names = on_bus | ({"measured"} if on_bus else set()) | {"ds18b20" for e in sensors if e.get("kind") == "ds18b20"}
     return sorted(f"{name}.py" for name in names)
 
 
 def _check_names(copies: Sequence[Copy], files: Sequence[Path]) -> None:
-    """The user's own files must be importable, and must not take the place of others."""
+    """Refuse a file of the user that cannot be imported, or that would replace one of the application's."""
     for path in files:
         if path.suffix not in (".py", ".mpy") or not path.stem.isidentifier():
             raise FlashError(f"{path}: a file for the board is a module: name.py or name.mpy")
@@ -105,23 +109,23 @@ def _check_names(copies: Sequence[Copy], files: Sequence[Path]) -> None:
 
 
 def own_modules(settings: Mapping[str, Any], files: Sequence[Path]) -> list[str]:
-    """Modules that sensors of a bundle are taken from and that are not among these files."""
+    """Return the user modules that a bundle's sensors need and that are not among these files."""
     named = [entry["module"] for entry in settings.get("sensors", {}).values() if entry.get("kind") == "callable"]
     return sorted(set(named) - {path.stem for path in files})
 
 
 def folders(copies: Sequence[Copy]) -> list[str]:
-    """Folders that the copies need, in order of first use."""
+    """Return the folders of the copies, in order of first use."""
     return list(dict.fromkeys(copy.target.rsplit("/", 1)[0] for copy in copies if "/" in copy.target))
 
 
 def outdated(copies: Sequence[Copy], present: Mapping[str, Sequence[object]]) -> list[Copy]:
-    """The copies whose target is missing on the board or differs. `present` maps paths to [size, SHA-256]."""
+    """Return the copies whose target is missing on the board or differs. `present` maps paths to [size, SHA-256]."""
     return [copy for copy in copies if copy.target not in present or present[copy.target][1] != copy.digest]
 
 
 def outbox_blocks(settings: Mapping[str, Any], present: int = 0) -> int:
-    """Flash blocks that the outbox of a bundle may need besides the frames that are there; measured on LittleFS, rounded up."""
+    """Return the flash blocks that a bundle's outbox may still need, beyond the frames present. Measured on LittleFS, rounded up."""
     frames: int = max(0, settings.get("outbox", OUTBOX_DEFAULT) - present)
     size = frame_bytes(settings["profile"]["width"]) + CHECKSUM_BYTES
     if size > INLINE_BYTES:
@@ -130,12 +134,12 @@ def outbox_blocks(settings: Mapping[str, Any], present: int = 0) -> int:
 
 
 def room(copies: Sequence[Copy], outbox: int) -> int:
-    """Bytes of flash that the copies, an outbox of so many blocks and the device's own records need."""
+    """Return the bytes of flash that the copies, the device's records and an outbox of this many blocks need."""
     return FLASH_BLOCK * (sum(-(-copy.size // FLASH_BLOCK) for copy in copies) + RESERVE_BLOCKS + outbox)
 
 
 def check_room(copies: Sequence[Copy], free: int, outbox: int) -> int:
-    """Raise FlashError unless the copies, and an outbox of so many blocks, fit into `free` bytes; return what they need."""
+    """Return the bytes that the copies and an outbox of this many blocks need. Raise FlashError if `free` is less."""
     needed = room(copies, outbox)
     if needed > free:
         raise FlashError(
@@ -152,37 +156,37 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The parts of a device. `native` builds or finds the module for an architecture; it is called only if needed."""
+    """The sources of a device's files. `native` builds or finds the module for an architecture; it is called only if needed."""
 
     root: Path
-    """Has firmware/ and bindings/micropython/."""
+    """The folder that contains firmware/ and bindings/micropython/."""
     umqtt: Path
     native: Callable[[str], Path]
 
     @property
     def firmware(self) -> Path:
-        """Has main.py, peel_device/ and boards/."""
+        """The folder that contains main.py, peel_device/ and boards/."""
         return self.root / "firmware"
 
     @property
     def bindings(self) -> Path:
-        """Has the core's loader, and the core in Python."""
+        """The folder that contains the core's loader and the pure-Python core."""
         return self.root / "bindings" / "micropython"
 
     def core(self, facts: Facts) -> list[Path]:
-        """What the board needs to have a core: nothing, a native module, or the slow pure-Python one."""
+        """Return the core for a board: no file if it is built in, a native module, or the slow pure-Python one."""
         if facts.core == "built in":
             return []
         return [self.native(facts.module)] if facts.module else [self.bindings / "peelcore_py.py"]
 
 
 def firmware_folder() -> Path:
-    """Where main.py, peel_device/ and boards/ are."""
+    """Return the folder that contains main.py, peel_device/ and boards/."""
     return (_CARRIED if _CARRIED.is_dir() else _CHECKOUT) / "firmware"
 
 
 def find_sources(module: Path | None = None) -> Sources:
-    """The package's own copies where there are some, else the checkout's files; `module` goes before any native module of theirs."""
+    """Return the installed package's copies, or the checkout's files. `module` replaces their native module."""
     from peel_tools.boards.sources import umqtt_folder  # here, because other commands need no downloads
 
     carried = _CARRIED.is_dir()
@@ -205,7 +209,7 @@ def _carried_module(architecture: str) -> Path:
 
 
 def _built_module(architecture: str) -> Path:
-    # Here, because an installed package without the [firmware] extra lacks what it imports.
+    # Imported here: the [firmware] extra may be missing in an installed package.
     from peel_tools.boards.natmod import build_natmod
 
     return build_natmod(architecture)

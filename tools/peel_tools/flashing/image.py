@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MicroPython itself: a UF2 file copied to a Pico's boot volume, or an image written to an ESP32 by esptool."""
+"""Flash MicroPython: copy a UF2 file to a Pico's boot volume, or write an image to an ESP32 with esptool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INFO = "INFO_UF2.TXT"
 
 @dataclass(frozen=True, kw_only=True)
 class Uf2:
-    """A checked UF2 file: where its bytes go, and for which chip it is."""
+    """A checked UF2 file: its bytes by address, and the chip that it is for."""
 
     family: int
     blocks: dict[int, bytes]
@@ -36,7 +36,7 @@ class Uf2:
 
 
 def read_uf2(path: Path) -> Uf2:
-    """Parse a UF2 file; raise FlashError unless every block is sound and for one known chip."""
+    """Parse a UF2 file. Raise FlashError unless every block is valid and all are for one known chip."""
     data = path.read_bytes()
     if not data or len(data) % _BLOCK.size:
         raise FlashError(f"{path}: is not a UF2 file: its size is not a multiple of {_BLOCK.size}")
@@ -56,7 +56,7 @@ def read_uf2(path: Path) -> Uf2:
 
 
 def find_volume(roots: list[Path], family: int) -> Path:
-    """Find the boot volume of a board held in BOOTSEL mode; raise FlashError when there is none or it is another chip's."""
+    """Return the boot volume of a board in BOOTSEL mode. Raise FlashError if none is mounted, or it has another chip."""
     found = [info.parent for root in roots if root.is_dir() for info in sorted(root.glob(f"*/{_INFO}"))]
     found += [root for root in roots if (root / _INFO).is_file()]
     if not found:
@@ -70,7 +70,7 @@ def find_volume(roots: list[Path], family: int) -> Path:
 
 
 def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dry_run: bool) -> None:
-    """Copy a UF2 to the board's boot volume; the board then boots into it by itself."""
+    """Copy a UF2 file to the board's boot volume. The board then boots into it."""
     uf2 = read_uf2(image)
     volume = find_volume(roots, uf2.family)
     say(f"{image.name}: {uf2.size // 1024} KiB for {_DRIVES[uf2.family]}, to {volume}")
@@ -85,7 +85,7 @@ def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dr
 
 
 def esptool_command(image: Path, port: str, loader: SerialLoader) -> list[str]:
-    """The esptool command that writes an image."""
+    """Return the esptool command that writes an image."""
     return [
         sys.executable, "-m", "esptool", "--chip", loader.chip, "--port", port, "--baud", "460800",
         "write-flash", "--erase-all", hex(loader.offset), str(image),

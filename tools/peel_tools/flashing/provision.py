@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Provisioning: make a board with MicroPython into one device of a fleet."""
+"""Provisioning: turn a board with MicroPython into a device of a fleet."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ for path in {paths!r}:
 print(json.dumps(found))
 """
 
-# What a former run of the same identity has left: firmware/peel_device/app.py says where.
+# Files of an earlier run of the same device. firmware/peel_device/app.py has the layout.
 _STATE = """
 import json, os
 def names(folder):
@@ -70,7 +70,7 @@ home = {home!r}
 print(json.dumps([any([name.startswith("ledger.") for name in names(home)]), len(names(home + "/outbox"))]))
 """
 
-# The watchdog of a running device cannot be stopped. Without main.py it is not started again after the reset.
+# A running device's watchdog cannot be stopped. Without main.py the application does not start after the reset.
 _STAND_ASIDE = """
 import os
 try:
@@ -83,7 +83,7 @@ except OSError:
 _SELFTEST = """
 import main, peel_load
 from peel_device import selftest
-from peel_device.files import FlashFiles
+from peel_device.storage import FlashFiles
 files = FlashFiles()
 settings = main.read_bundle(files)
 board = main.find_board(settings.board)
@@ -102,7 +102,7 @@ def provision(
     files: Sequence[Path] = (),
     dry_run: bool,
 ) -> None:
-    """Check, copy, verify, test and start. Says what it does; with dry_run it only reads."""
+    """Check, copy, verify, test and start a device; print each step. With dry_run only read."""
     settings = _read_bundle(bundle, board, ca)
     facts = probe(remote)
     say(f"found {facts.machine or facts.platform}, MicroPython {facts.release}, native code: {facts.architecture}")
@@ -139,7 +139,7 @@ def preview(
     ca: Path | None,
     files: Sequence[Path] = (),
 ) -> None:
-    """Say what provisioning would put onto an empty board of this kind, without one."""
+    """Print what provisioning would copy onto an empty board of this kind. No board is needed."""
     settings = _read_bundle(bundle, board, ca)
     module = board.usual_module
     copies = application(board, sources, core=[sources.native(module)], bundle=bundle, ca=ca, files=files)

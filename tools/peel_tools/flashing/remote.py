@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A board at the end of a serial port, reached through mpremote.
+"""A board at a serial port, reached through mpremote: run code, copy files, find out what it is.
 
-Files travel by path: nothing secret is ever an argument, where every user of this computer could read it.
+Files are passed by path. Secrets are never arguments, which every user of this computer could read.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _HINTS = {
 
 
 class Remote:
-    """Runs mpremote against one port, without resetting the board in between."""
+    """Runs mpremote on one port, without resetting the board between calls."""
 
     def __init__(self, port: str) -> None:
         self.port = port
 
     def execute(self, code: str) -> str:
-        """Run Python on the board and return what it printed."""
+        """Run Python on the board and return its output."""
         return self._call("exec", code)
 
     def ask(self, code: str) -> Any:
-        """Run Python on the board whose last line is JSON, and return that."""
+        """Run Python on the board and return the JSON value in the last line of its output."""
         lines = self.execute(code).strip().splitlines()
         try:
             return json.loads(lines[-1])
@@ -52,7 +52,7 @@ class Remote:
             ) from None
 
     def make_folder(self, folder: str) -> None:
-        """Make a folder that may be there already."""
+        """Make a folder unless it exists."""
         self.execute(f"import os\ntry:\n os.mkdir({folder!r})\nexcept OSError:\n os.stat({folder!r})")
 
     def copy(self, sources: Sequence[Path], target: str) -> None:
@@ -111,7 +111,7 @@ print(json.dumps({"platform": sys.platform, "version": i.version[:3], "machine":
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What the board says of itself."""
+    """Facts that a board reports about itself."""
 
     platform: str
     version: tuple[int, ...]
@@ -128,25 +128,25 @@ class Facts:
 
     @property
     def architecture(self) -> str:
-        """The architecture of native code on this board, or "none"."""
+        """MicroPython's name of the board's processor core, or "none" if no native module runs there."""
         found = architecture_of(self.mpy)
         return found.cores[self.mpy >> 10] if found else "none"
 
     @property
     def module(self) -> str:
-        """Which native module it loads, or "" for none: the pure-Python core is to run then."""
+        """The architecture of its native module, or "" if it needs the pure-Python core."""
         found = architecture_of(self.mpy)
         return found.name if found else ""
 
 
 def probe(remote: Remote) -> Facts:
-    """Ask the board."""
+    """Return the board's facts."""
     answer = remote.ask(_PROBE)
     return Facts(**{**answer, "version": tuple(answer["version"])})
 
 
 def check_board(facts: Facts, board: Board) -> None:
-    """Raise FlashError unless the board is the one that was named and runs a MicroPython that will do."""
+    """Raise FlashError unless this is the named board and its MicroPython is supported."""
     if facts.platform != board.platform:
         raise FlashError(f"this is not a {board.name}: MicroPython's platform is {facts.platform!r} ({facts.machine})")
     if board.network and not facts.network:
@@ -168,5 +168,5 @@ def check_board(facts: Facts, board: Board) -> None:
 
 
 def _without_network(board: Board) -> list[Board]:
-    """Boards that are like this one but for the network."""
+    """Return the boards of the same platform without a network."""
     return [other for other in BOARDS.values() if other.platform == board.platform and not other.network]

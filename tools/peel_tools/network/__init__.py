@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Somebody on the line: connections that pass through a relay of ours, and MQTT as it looks from there."""
+"""A relay for TCP connections, and MQTT packets as they pass through it."""

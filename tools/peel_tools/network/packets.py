@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MQTT 3.1.1 as somebody on the line sees it: whole packets cut from a stream, and the fields of PUBLISH and PUBACK."""
+"""MQTT 3.1.1 packets cut from a byte stream, and the fields of PUBLISH and PUBACK."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _QOS_1 = 0x02
 
 
 class Splitter:
-    """Cuts a stream into packets, however it was chopped on the way."""
+    """Cuts a byte stream into packets."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take some bytes and yield the packets that are complete."""
+        """Add bytes and yield the packets that are now complete."""
         self._buffer += data
         while (size := _packet_size(self._buffer)) is not None and len(self._buffer) >= size:
             packet, self._buffer = self._buffer[:size], self._buffer[size:]
@@ -29,7 +29,7 @@ class Splitter:
 
 
 def _packet_size(data: bytes) -> int | None:
-    """The size of the packet that data begins with; None while its length is not known yet."""
+    """Return the size of the first packet, or None while its length field is incomplete."""
     length = 0
     for position in range(1, min(len(data), 5)):
         length |= (data[position] & 0x7F) << 7 * (position - 1)
@@ -39,12 +39,12 @@ def _packet_size(data: bytes) -> int | None:
 
 
 def kind(packet: bytes) -> int:
-    """The packet's type."""
+    """Return the packet's type."""
     return packet[0] >> 4
 
 
 def acknowledged(puback: bytes) -> int:
-    """The packet id that a PUBACK acknowledges."""
+    """Return the packet id that a PUBACK acknowledges."""
     return int.from_bytes(puback[2:4], "big")
 
 
@@ -58,7 +58,7 @@ class Publish:
 
     @classmethod
     def parse(cls, packet: bytes) -> Publish | None:
-        """Read a packet; None when it is something else than a PUBLISH at QoS 1."""
+        """Return the fields of a packet, or None if it is not a PUBLISH at QoS 1."""
         if kind(packet) != PUBLISH or not packet[0] & _QOS_1:
             return None
         start = 1
@@ -69,7 +69,7 @@ class Publish:
         return cls(body[2:end], int.from_bytes(body[end : end + 2], "big"), body[end + 2 :])
 
     def packet(self) -> bytes:
-        """The packet, not retained."""
+        """Return the packet, without the retain flag."""
         body = len(self.topic).to_bytes(2, "big") + self.topic + self.packet_id.to_bytes(2, "big") + self.payload
         return bytes([PUBLISH << 4 | _QOS_1]) + _length(len(body)) + body
 

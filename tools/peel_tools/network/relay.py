@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A relay: listens on a loopback port, connects every caller to a target, and carries both directions of each connection."""
+"""A TCP relay: it listens on a loopback port and forwards each connection to a target, in both directions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Endpoint = tuple[str, int]
 
 
 class LineCutError(Exception):
-    """The connection is gone; nothing more can be sent over it."""
+    """The connection is closed."""
 
 
 def receive(end: socket.socket) -> bytes:
-    """Some bytes; none when the connection has ended."""
+    """Return some received bytes, empty if the connection is closed."""
     try:
         return end.recv(65536)
     except OSError:
@@ -31,7 +31,7 @@ def receive(end: socket.socket) -> bytes:
 
 
 def send(end: socket.socket, data: bytes) -> None:
-    """Send all of it; LineCutError when the connection is gone."""
+    """Send all data. Raise LineCutError if the connection is closed."""
     try:
         end.sendall(data)
     except OSError as error:
@@ -39,24 +39,24 @@ def send(end: socket.socket, data: bytes) -> None:
 
 
 class Line:
-    """One connection: `near` is the caller, `far` the target. Each direction has a thread of its own, and carries what it gets as it is."""
+    """One connection between a client (`near`) and the target (`far`). One thread per direction forwards the bytes unchanged."""
 
     def __init__(self, near: socket.socket, far: socket.socket) -> None:
         self.near = near
         self.far = far
 
     def carry_to_far(self) -> None:
-        """Pass on what the caller sends until the connection ends."""
+        """Forward the client's bytes until the connection closes."""
         while data := receive(self.near):
             send(self.far, data)
 
     def carry_to_near(self) -> None:
-        """Pass on what the target sends until the connection ends."""
+        """Forward the target's bytes until the connection closes."""
         while data := receive(self.far):
             send(self.near, data)
 
     def close(self) -> None:
-        """End the connection on both sides; whoever waits for it hears of it."""
+        """Close both sides of the connection, which also ends blocking reads."""
         for end in (self.near, self.far):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -66,7 +66,7 @@ _Line = TypeVar("_Line", bound=Line)
 
 
 class Relay(ABC, Generic[_Line]):
-    """Carries connections between `__enter__` and `__exit__`; what happens on a line is the deriver's."""
+    """Forwards connections while its `with` block runs. Subclasses decide what happens on a line."""
 
     def __init__(self, target: Endpoint) -> None:
         self._target = target
@@ -74,15 +74,15 @@ class Relay(ABC, Generic[_Line]):
         self._lines: list[_Line] = []
         self._closed = False
         self.errors: list[BaseException] = []
-        """What went wrong in a line's own code; a test looks here."""
+        """Exceptions in a line's own code, for tests."""
 
     @abstractmethod
     def line(self, near: socket.socket, far: socket.socket) -> _Line:
-        """What a new connection becomes."""
+        """Return the line for a new connection."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where to connect to."""
+        """The address to connect to."""
         host, port = self._listener.getsockname()[:2]
         return host, port
 
@@ -100,15 +100,15 @@ class Relay(ABC, Generic[_Line]):
         self.hang_up()
 
     def target(self) -> Endpoint:
-        """Where the next caller gets to; OSError where there is none."""
+        """Return the target of the next connection. Raise OSError if the target is down."""
         return self._target
 
     def admits(self) -> bool:
-        """Whether callers get through at the moment."""
+        """Return whether new connections are accepted now."""
         return True
 
     def hang_up(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         for line in list(self._lines):
             line.close()
 
@@ -119,12 +119,12 @@ class Relay(ABC, Generic[_Line]):
             except OSError as error:
                 if self._closed:
                     return
-                self.errors.append(error)  # and the next one may have more luck
+                self.errors.append(error)  # the next connection may succeed
                 continue
             threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
     def _serve(self, near: socket.socket) -> None:
-        with near, suppress(OSError):  # a target that is away, a caller that has gone already
+        with near, suppress(OSError):  # the target is down, or the client has left
             if not self.admits():
                 return
             with socket.create_connection(self.target(), timeout=_CONNECT_SECONDS) as far:
@@ -134,7 +134,7 @@ class Relay(ABC, Generic[_Line]):
                 self._carry(self.line(near, far))
 
     def _carry(self, line: _Line) -> None:
-        """Both directions, until the connection has ended in both."""
+        """Forward both directions until both are closed."""
         self._lines.append(line)
         if not self.admits():
             line.close()  # cut while it was being connected

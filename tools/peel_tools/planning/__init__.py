@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The planner: what a fleet would know, give away, cost, and how soon it would expose whom (``peel plan``)."""
+"""The planner (`peel plan`): a fleet's accuracy, privacy and costs, and how soon it would expose attackers."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Per mechanism: what an honest device says, what an insider wants to say, and what that is worth to him.
+"""Arenas: per mechanism, the reports of honest devices, the goals of insiders, and the harm that they do.
 
-Harm is counted in units of what a liar does: a device with an honest coin and a false reading, chosen to harm most.
+An insider controls a device and its keys. A liar is a device with an honest coin and the most harmful false reading. Harm is counted
+in units of a liar's harm per report.
 """
 
 from __future__ import annotations
@@ -31,35 +32,35 @@ ALPHA = 1e-6
 
 @dataclass(frozen=True)
 class Goal:
-    """What an insider wants to say, per unit, and what he says when he must not."""
+    """An insider's goal: the symbol that it wants to report for each unit, and the one that it reports instead when it must hide."""
 
     name: str
     wanted: Callable[[Generator, Ints], Ints]
     other: Callable[[Generator, Ints], Ints]
     gain: float
-    """Harm of a report that says what is wanted, in units of a liar's harm per report: the cap before judgement."""
+    """Harm of a report with the wanted symbol. Before any judgement this is the cap."""
     loss: float
-    """And of one that says the other."""
+    """Harm of a report with the other symbol."""
 
 
 class Arena(abc.ABC):
-    """A mechanism with its parameters, and the bets on its devices."""
+    """A mechanism with its parameters, and the e-process on its devices."""
 
     e_process: EProcess
     lives: Sequence[str]
-    """Kinds of honest lives before a device turns; `live` knows them."""
+    """The kinds of honest behaviour before a device turns, for `live`."""
 
     @abc.abstractmethod
     def assign(self, rng: Generator, n: int) -> Ints:
-        """The units that n numbers assign."""
+        """Return the units (attributes or hashes) that n report numbers assign."""
 
     @abc.abstractmethod
     def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
-        """What an honest device says: in the middle, or as hard to tell from its later goal as possible, or the opposite."""
+        """Return an honest device's symbols. `life` is its reading: neutral, as close to the later goal as possible, or the opposite."""
 
     @abc.abstractmethod
     def goals(self, rng: Generator) -> list[Goal]:
-        """What insiders want, each more harmful than a liar."""
+        """Return the goals of insiders, each more harmful than a liar."""
 
 
 class HarmonyArena(Arena):
@@ -77,7 +78,7 @@ class HarmonyArena(Arena):
         return rng.integers(0, self.k, n)
 
     def toss(self, rng: Generator, reading: npt.NDArray[np.float64]) -> Ints:
-        """Honest signs of readings, 1 for plus."""
+        """Return honest signs of readings, 1 for plus."""
         return (rng.random(len(reading)) < (1 + self.bias * reading) / 2).astype(np.int64)
 
     def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
@@ -90,11 +91,11 @@ class HarmonyArena(Arena):
         return [self.push("plus", np.ones(self.k, np.int64))] + ([self.mixed()] if self.k > 1 else [])
 
     def mixed(self) -> Goal:
-        """Half of the attributes up, half of them down."""
+        """Return the goal to push half of the attributes up and half of them down."""
         return self.push("mixed", np.arange(self.k) % 2)
 
     def push(self, name: str, sign: Ints) -> Goal:
-        """Push each attribute in a direction, 1 for up."""
+        """Return the goal to push each attribute in a direction, 1 for up."""
         return Goal(name, lambda _, unit: sign[unit], lambda _, unit: 1 - sign[unit], 1 / self.bias, -1 / self.bias)
 
 
@@ -113,7 +114,7 @@ class KrrArena(Arena):
         return np.zeros(n, np.int64)
 
     def answer(self, rng: Generator, value: Ints) -> Ints:
-        """Honest answers."""
+        """Return honest answers."""
         return np.where(rng.random(len(value)) < self.truth, value, rng.integers(0, self.k, len(value)))
 
     def live(self, rng: Generator, life: str, unit: Ints, goal: Goal) -> Ints:
@@ -126,7 +127,7 @@ class KrrArena(Arena):
         return [self.support(size, rng) for size in sorted(sizes)]
 
     def support(self, size: int, rng: Generator) -> Goal:
-        """Raise the share of a set of categories, any of them."""
+        """Return the goal to raise the share of a set of categories."""
         order = rng.permutation(self.k)
         inside, outside = order[:size], order[size:]
         noise = (1 - self.truth) / self.k
@@ -157,7 +158,7 @@ class HashingArena(Arena):
         return rng.integers(0, self.hashes, n)
 
     def answer(self, rng: Generator, unit: Ints, category: Ints) -> Ints:
-        """Honest answers."""
+        """Return honest answers."""
         told = rng.random(len(unit)) < self.truth
         return np.where(
             told, hashed(unit, category, self.symbols, self.domain), rng.integers(0, self.symbols, len(unit))
@@ -173,7 +174,10 @@ class HashingArena(Arena):
         return [self.support(size, rng) for size in (1, 2, 4, self.domain // 2)]
 
     def support(self, size: int, rng: Generator) -> Goal:
-        """Raise the share of a set of categories: say what most of them hash to. (A liar that knows the hash picks his lie by it, too.)"""
+        """Return the goal to raise the share of a set of categories, by the symbol that most of them hash to.
+
+        A liar that knows the hash chooses its lie in the same way.
+        """
         chosen = rng.choice(self.domain, size, replace=False)
         best = np.concatenate([self._best(unit, chosen) for unit in np.array_split(np.arange(self.hashes), 64)])
 
@@ -188,7 +192,7 @@ class HashingArena(Arena):
 
     @property
     def _edge(self) -> float:
-        """What a liar says of his false category beyond chance."""
+        """The rate above chance at which a liar reports its false category."""
         return self.truth * (1 - 1 / self.symbols)
 
     def _best(self, unit: Ints, chosen: Ints) -> Ints:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Insiders against the capital alone: how much harm without being exposed."""
+"""Insiders, played against the gateway's own e-processes.
+
+One kind watches its capital, the e-process's evidence against it, and does as much harm as it can without being exposed. The other
+follows a fixed strategy, and is timed until it is exposed.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +39,21 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 
 HONEST_LIFE = 100_000
-"""Honest reports of a sleeper before he turns."""
+"""The honest reports of a sleeper before it turns."""
 _STYLES = ((1.0, np.inf), (0.2, np.inf), (0.2, 1.2))
-"""How close to the limit he lets his capital come, of 1/alpha, and the price at which he says what he wants: how much richer it makes him
-than the contrary. To the brink; at a distance, where no report is his last; and thrifty, where the bets hardly notice."""
+"""Pairs of (ceiling, price). The ceiling is how close to 1/alpha the insider lets the capital come. The price is how much more capital
+the wanted symbol may give than the other one. The styles: up to the limit, at a distance from it, and cautious at every report."""
 
 
 def in_order(unit: Ints, symbol: Ints, first: int, kind: Ints | int = FRESH) -> Events:
-    """Events of one device, which counts its numbers up from the first."""
+    """Return the events of one device with consecutive numbers."""
     zero = np.zeros(len(unit), np.int64)
     number = np.arange(first, first + len(unit))
     return Events(row=zero, number=number, unit=unit, symbol=symbol, cohort=zero, kind=zero + kind)
 
 
 def turned(arena: Arena, goal: Goal, life: str, honest: int, rng: Generator) -> npt.NDArray[np.uint8]:
-    """The state of a device after an honest life, uint8[1, state_bytes]."""
+    """Return the state of a device after honest reports, uint8[1, state_bytes]."""
     states = arena.e_process.new_states(1)
     unit = arena.assign(rng, honest)
     if arena.e_process.update(states, in_order(unit, arena.live(rng, life, unit, goal), 1))[0] >= 0:
@@ -60,9 +64,9 @@ def turned(arena: Arena, goal: Goal, life: str, honest: int, rng: Generator) -> 
 def ratios(
     arena: Arena, goals: Sequence[Goal], lengths: Sequence[int], rng: Generator, *, sleepers: bool = True
 ) -> dict[str, float]:
-    """The most harm that an insider does without being exposed, over a liar's, after so many reports: as a newcomer, and as a sleeper.
+    """Return the most harm of an insider who is not exposed, in units of a liar's, by number of reports, as newcomer and as sleeper.
 
-    He looks one step ahead, and says what he wants unless it would expose him or be too dear; then he says the contrary.
+    The insider looks one step ahead. It reports the wanted symbol unless that would expose it or cost too much, and the other one then.
     """
     best: dict[str, float] = {}
     for prefix, state, goal, first in _beginnings(arena, goals, rng, arena.lives if sleepers else ()):
@@ -92,7 +96,7 @@ def _walk(
     lengths: Sequence[int],
     rng: Generator,
 ) -> dict[int, float]:
-    """Harm per report after so many of them, as far as he has come without being exposed."""
+    """Return the harm per report by number of reports, as far as the insider came without being exposed."""
     unit = arena.assign(rng, max(lengths))
     wanted, other = (in_order(unit, say(rng, unit), first) for say in (goal.wanted, goal.other))
     took, walked = arena.e_process.walk(state, wanted, other, ceiling=style[0] / ALPHA, price=style[1])
@@ -101,7 +105,10 @@ def _walk(
 
 
 def one_attribute(arena: HarmonyArena, lengths: Sequence[int], rng: Generator) -> dict[str, float]:
-    """The same for whoever attacks the first attribute alone and is honest about the others; lengths count reports of that attribute."""
+    """Return the same for an insider who attacks only the first attribute and is honest about the others.
+
+    The lengths count reports of that attribute.
+    """
     goal = arena.push("one attribute", np.ones(arena.k, np.int64))
     result: dict[str, float] = {}
     for prefix, honest in (("", 0), ("sleeper_", HONEST_LIFE)):
@@ -120,28 +127,28 @@ def one_attribute(arena: HarmonyArena, lengths: Sequence[int], rng: Generator) -
 
 
 Play = Callable[[Arena, Goal, Generator, int], Events]
-"""What is sent from a number on."""
+"""Returns the events that an insider sends from a number on."""
 
 _MOST = 30_000
-"""Reports that are sent at most."""
+"""The most reports that are sent."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """Who does what, and from when on."""
+    """A fixed strategy of an insider."""
 
     name: str
     arena: Callable[[], Arena]
     goal: Callable[[Arena, Generator], Goal]
     play: Play
     life: str | None = None
-    """How a sleeper lived before; None for a newcomer."""
+    """A sleeper's honest behaviour before; None for a newcomer."""
     counts: Callable[[Events], npt.NDArray[np.bool_]] = lambda played: np.asarray(played.kind != GAP)
-    """Which events are counted: his reports, unless only some of them matter."""
+    """Selects the events that count: all reports, unless only some matter."""
 
 
 def exposed_after(strategy: Strategy, rng: Generator) -> int | None:
-    """How many reports it takes; None if all that are sent do not."""
+    """Return the number of reports until exposure, or None if it was not exposed."""
     arena = strategy.arena()
     goal = strategy.goal(arena, rng)
     honest = 0 if strategy.life is None else HONEST_LIFE + int(rng.integers(0, 64))
@@ -157,7 +164,7 @@ def _always(arena: Arena, goal: Goal, rng: Generator, first: int) -> Events:
 
 
 def _above_bound(arena: Arena, goal: Goal, rng: Generator, first: int) -> Events:
-    """A coin that shows the wanted face a twentieth more often than an honest one may."""
+    """Toss a coin that shows the wanted face 0.05 more often than an honest one can."""
     assert isinstance(arena, HarmonyArena)
     unit = arena.assign(rng, _MOST)
     often = rng.random(_MOST) < (1 + arena.bias) / 2 + 0.05
@@ -172,14 +179,14 @@ def _one_attribute(arena: Arena, goal: Goal, rng: Generator, first: int) -> Even
 
 
 def _held_back(arena: Arena, goal: Goal, rng: Generator, first: int) -> Events:
-    """Honest coins, but only reports of the first attribute are sent."""
+    """Toss honestly, but send only the reports of the first attribute."""
     assert isinstance(arena, HarmonyArena)
     unit = arena.assign(rng, _MOST)
     return in_order(unit, arena.toss(rng, np.zeros(_MOST)), first, np.where(unit == 0, FRESH, GAP))
 
 
 def _drawn(size: int) -> Play:
-    """One of so many categories for each report, evenly, and what it hashes to, without noise."""
+    """Return a play that reports the hash of one of `size` categories, drawn evenly, without noise."""
 
     def play(arena: Arena, goal: Goal, rng: Generator, first: int) -> Events:
         assert isinstance(arena, HashingArena)
@@ -245,7 +252,7 @@ STRATEGIES = tuple(_strategies())
 
 
 def strategies_for(arena: Arena) -> Iterator[Strategy]:
-    """What newcomers, and one sleeper, may try in an arena; all their reports are counted."""
+    """Yield the strategies for an arena: newcomers and one sleeper. All their reports count."""
     if isinstance(arena, HarmonyArena):
         yield Strategy("always plus", lambda: arena, _plus, _always)
         yield Strategy("always plus after 100,000 honest reports", lambda: arena, _plus, _always, "middle")
@@ -262,20 +269,20 @@ def strategies_for(arena: Arena) -> Iterator[Strategy]:
 
 
 _TIMES = 5
-"""How often each strategy is tried; the slowest counts."""
+"""The number of times each strategy is played. The slowest exposure counts."""
 LENGTHS = (1000, 10_000)
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Reports that an attacker sends until it is exposed; None where it was not within what was played."""
+    """The reports that an attacker sends until it is exposed; None if it was not exposed in the game."""
 
     attack: str
     reports: int | None
 
 
 def arena_of(subject: Subject, epsilon: float) -> Arena:
-    """The arena of a subject."""
+    """Return the arena of a subject."""
     kinds: dict[str, type[HarmonyArena | KrrArena | HashingArena]] = {
         "harmony": HarmonyArena,
         "krr": KrrArena,
@@ -285,14 +292,14 @@ def arena_of(subject: Subject, epsilon: float) -> Arena:
 
 
 def waits(subject: Subject, epsilon: float) -> Iterator[Wait]:
-    """First what one report gives away, then what only many reports together do."""
+    """Yield the attacks that one report exposes, then those that only many reports expose."""
     yield Wait(", ".join(_at_once(subject)), 1)
     for strategy in strategies_for(arena_of(subject, epsilon)):
         yield Wait(strategy.name, _slowest(strategy))
 
 
 def _at_once(subject: Subject) -> Iterator[str]:
-    """Attackers with a device's keys of whom one bad report is enough."""
+    """Return the attacks with a device's keys that one bad report exposes."""
     return (
         name for name, kind in ATTACKS.items() if kind.causes and kind.patience is None and kind.fits(subject.mechanism)
     )
@@ -305,7 +312,7 @@ def _slowest(strategy: Strategy) -> int | None:
 
 
 def harm(subject: Subject, epsilon: float) -> dict[int, float]:
-    """What an insider who knows everything does at most without being exposed, over a liar's harm, after so many reports."""
+    """Return the most harm of an omniscient insider who is not exposed, in units of a liar's, by number of reports."""
     arena, chance = arena_of(subject, epsilon), np.random.default_rng(2)
     found = ratios(arena, arena.goals(chance), LENGTHS, chance, sleepers=False)
     return {n: found[f"ratio_{n}"] for n in LENGTHS if f"ratio_{n}" in found}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a report costs on the air, on flash and in the store, and how long a battery lasts."""
+"""The planner's report: a plan as a table of plain values (JSON) and as text, with its bytes and battery life."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _HOURS_PER_DAY = 24
 
 
 def report_bytes(subject: Subject, epsilon: float) -> int:
-    """Size of a frame in a profile of the usual width."""
+    """Return the size of a frame in a profile of the default width."""
     symbols = hash_family.symbols(int(epsilon * EPSILON_ONE)) if subject.mechanism == "hashing" else subject.size
     return frame_bytes(max(DEFAULT_WIDTH, symbols))
 
 
 def air_bytes(task: Task) -> int:
-    """MQTT's bytes for a report of its own, acknowledgement and receipt included; TCP, IP and TLS apart."""
+    """Return the MQTT bytes of one report with acknowledgement and receipt, without TCP, IP and TLS."""
     return report_bytes(task.subject, task.epsilon) + _TOPIC_BYTES + _PUBLISH_BYTES + _PUBACK_BYTES + _RECEIPT_BYTES
 
 
 def flash_bytes(task: Task) -> int:
-    """What a device writes into its outbox for a report; the ledger and LittleFS itself add a few bytes."""
+    """Return the bytes of a report in the outbox. The ledger and LittleFS itself add a few."""
     return report_bytes(task.subject, task.epsilon) + _CHECKSUM_BYTES
 
 
 def stored_bytes() -> int:
-    """What the gateway's log takes for a report at first; sealed with others it becomes about a third."""
+    """Return the bytes of a new report in the gateway's log. Compressed with others it takes about a third."""
     return RECORD.itemsize
 
 
@@ -60,17 +60,17 @@ class Battery:
     capacity_mah: float
     awake_ma: float
     awake_s: float
-    """Per report: joining the network, sending, waiting for the answer."""
+    """Seconds awake per report: joining the network, sending, waiting for the answer."""
     asleep_ma: float
 
     def days(self, interval_s: float) -> float:
-        """How long it lasts, its own discharge apart."""
+        """Return how long it lasts, without self-discharge."""
         duty = min(1.0, self.awake_s / interval_s)
         return self.capacity_mah / (self.awake_ma * duty + self.asleep_ma * (1 - duty)) / _HOURS_PER_DAY
 
 
 def plan(solved: Solved, accuracy: float | None = None, battery: Battery | None = None) -> dict[str, Any]:
-    """Everything that follows from a task: the gateway's formulas, and what is played, sent and drawn."""
+    """Return the whole plan of a task: the gateway's formulas, the games against attackers, the bytes and the battery."""
     task = solved.task
     found = outlook(solved, accuracy)
     later = {str(n): rounded(ratio) for n, ratio in harm(task.subject, task.epsilon).items()}
@@ -105,7 +105,7 @@ def _bytes(task: Task) -> dict[str, Any]:
 
 
 def spoken(hours: float | None) -> str:
-    """A time as people say it."""
+    """Return a time in a readable unit."""
     if hours is None:
         return "never seen"
     for unit, size in (("years", 24 * YEAR_DAYS), ("days", 24), ("hours", 1), ("minutes", 1 / 60)):
@@ -115,12 +115,12 @@ def spoken(hours: float | None) -> str:
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """A plan in words and columns."""
+    """Return a plan as text."""
     return "\n".join(map(_folded, _lines(found))) + "\n"
 
 
 def _folded(line: str) -> str:
-    """A line within 80 columns, what goes on a little further in."""
+    """Wrap a line at 80 columns, with the rest indented."""
     return line if len(line) <= 80 else "\n".join(wrap(line, 80, subsequent_indent=" " * 4))
 
 

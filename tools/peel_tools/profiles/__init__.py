@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""New profiles: as text with a seed that was searched for, and those that suit a CSV file of one's own."""
+"""New profiles: drafts with a searched seed, and proposals for the user's own CSV file."""

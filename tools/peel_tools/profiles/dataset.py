@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""One's own data: a CSV file as columns with names that profiles allow.
+"""The user's own data: a CSV file as columns with names that profiles allow.
 
-A column is called in a profile what its header becomes in lower case, letters without their accents, with `_` for everything else. Its
-unit is what the header ends with in brackets. Cells without a reading are left out and counted: empty ones, and in a column of numbers
-also words such as NA and sentinels such as -999. Each column is a list of readings of its own. Commas, semicolons or tabs stand between
-cells, whichever the header has most of; where it is not commas, they may be decimal.
+- A column's name is its header in lower case, without accents, with `_` for all other characters.
+- Its unit is the text in brackets at the end of the header.
+- Cells without a reading are left out and counted: empty ones, and among numbers also words such as NA and sentinels such as -999.
+- Each column is a separate list of readings.
+- The separator is a comma, semicolon or tab, whichever the header has most of. If it is not the comma, numbers may have decimal commas.
 """
 
 from __future__ import annotations
@@ -33,42 +34,42 @@ _SEPARATORS = ",;\t"
 _COMMA_NUMBER = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 _POINT_NUMBER = re.compile(r"[-+]?\d*\.(\d{1,2}|\d{4,})")
 _NO_NUMBER = {"na", "n/a", "nan", "null", "none", "-"}
-"""How programs write that a number is missing."""
+"""The words by which programs mark a missing number."""
 _SENTINELS = {sign * value for sign in (1, -1) for value in (99.9, 999, 999.9, 999.99, 9999, 9999.9, 99999, 999999)}
-"""How loggers write that a number is missing."""
+"""The numbers by which loggers mark a missing number."""
 _UNIT = re.compile(r".*[\s_]*[(\[]\s*([^()\[\]|]+?)\s*[)\]]\s*")
 
 NAME_BYTES = 32
-"""How long a name or a category of a profile may be (SPEC section 10)."""
+"""The longest name or category of a profile (SPEC section 10)."""
 
 
 class DatasetError(Exception):
-    """A file that cannot be used; the message names file, column and line."""
+    """A file that cannot be used. The message names file, column and line."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its header, its name in profiles, and its cells with their lines, those without a reading left out."""
+    """A column: its header, its name in profiles, and its cells with their line numbers, without empty ones."""
 
     path: Path
     header: str
     name: str
     cells: Sequence[tuple[int, str]]
     empty: int
-    """How many cells have no reading, sentinels included."""
+    """The number of cells without a reading, sentinels included."""
     sentinels: Mapping[str, int]
     """Numbers that mean "no reading", and how often each occurs."""
 
     @property
     def unit(self) -> str:
-        """The unit in its header, such as °C in `Temp (°C)` or `temp_[°C]`; empty where there is none that a profile could have."""
+        """The unit in its header, such as °C in `Temp (°C)` or `temp_[°C]`; empty without one that a profile allows."""
         found = _UNIT.fullmatch(self.header)
         fits = found is not None and found[1].isprintable() and len(found[1].encode()) <= NAME_BYTES
         return found[1] if found is not None and fits else ""
 
     @cached_property
     def numbers(self) -> Floats:
-        """Its cells as numbers, float64[cells]; DatasetError names the first that is none."""
+        """Its cells as numbers, float64[cells]. DatasetError names the first cell that is not a number."""
         values = np.array([read_number(cell) for _, cell in self.cells], np.float64)
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
@@ -78,7 +79,7 @@ class Column:
 
     @cached_property
     def values(self) -> Counter[str]:
-        """Its different cells, and how often each occurs."""
+        """Its distinct cells, with the count of each."""
         return Counter(cell for _, cell in self.cells)
 
     @cached_property
@@ -96,7 +97,7 @@ class Dataset:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a CSV file, as it is or packed by gzip."""
+        """Read a CSV file, plain or gzip-compressed."""
         try:
             with _opened(path) as file:
                 text = file.read()
@@ -119,9 +120,9 @@ class Dataset:
         return cls(path, {column.name: column for column in columns})
 
     def column(self, name: str) -> Column:
-        """A column by its name in profiles; it must have a reading at least."""
+        """Return a column by its name in profiles. It must have at least one reading."""
         if name not in self.columns:
-            raise DatasetError(f"{self.path}: no column {name!r}; there is: {', '.join(self.columns)}")
+            raise DatasetError(f"{self.path}: no column {name!r}; its columns are: {', '.join(self.columns)}")
         column = self.columns[name]
         if not column.cells:
             raise DatasetError(f"{self.path}: column {column.header!r} has no reading: all its cells are empty")
@@ -134,7 +135,7 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _separator(header: str) -> str:
-    """What the header has most of outside of quotes; a comma when in doubt."""
+    """Return the separator that the header has most of outside quotes; a comma if none is ahead."""
     return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header).count)
 
 
@@ -175,7 +176,7 @@ def _sentinels(cells: Collection[str]) -> set[str]:
 
 
 def _has_decimal_commas(cells: Collection[str]) -> bool:
-    """Whether a number has a comma for its decimals, and none a point: then points group thousands."""
+    """Return whether some number has a decimal comma and none a decimal point. Points then group thousands."""
     return any(map(_COMMA_NUMBER.fullmatch, cells)) and not any(map(_POINT_NUMBER.fullmatch, cells))
 
 
@@ -185,13 +186,13 @@ def _with_point(cell: str) -> str:
 
 
 def _has_missing_numbers(cells: Collection[str]) -> bool:
-    """Whether all are numbers but those that say that there is none."""
+    """Return whether all cells are numbers except words such as NA."""
     said = {cell for cell in cells if cell.lower() not in _NO_NUMBER}
     return len(said) < len(cells) and bool(said) and all(math.isfinite(read_number(cell)) for cell in said)
 
 
 def attribute_name(header: str) -> str:
-    """What a header is called in a profile: `[a-z][a-z0-9_]{0,31}` (SPEC section 10)."""
+    """Return the name of a header in profiles: `[a-z][a-z0-9_]{0,31}` (SPEC section 10)."""
     letters = "".join(
         each for each in unicodedata.normalize("NFKD", header.casefold()) if not unicodedata.combining(each)
     )
@@ -208,7 +209,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def read_number(cell: str) -> float:
-    """What a cell says, nan where it is no number."""
+    """Return a cell's number, nan if it is not one."""
     try:
         return float(cell)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""New profiles as text: from what they are about to a file with a seed found by search."""
+"""New profiles as text, and proposals for the user's own CSV file."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _FORCED = "force_krr = true    # hashing would be better: lower variance, and le
 
 
 def number_table(name: str, low: str, high: str, unit: str = "") -> str:
-    """The [[attribute]] table of a numeric attribute; its range as written."""
+    """Return the [[attribute]] table of a numeric attribute."""
     return f"\n[[attribute]]\nname = {json.dumps(name)}\nunit = {json.dumps(unit, ensure_ascii=False)}\nlow = {low}\nhigh = {high}\n"
 
 
 def category_table(name: str, categories: Sequence[str]) -> str:
-    """That of an attribute with these categories."""
+    """Return the [[attribute]] table of an attribute with these categories."""
     return (
         f"\n[[attribute]]\nname = {json.dumps(name)}\ncategories = {json.dumps(list(categories), ensure_ascii=False)}\n"
     )
 
 
 def domain_table(name: str, count: int) -> str:
-    """That of an attribute with so many categories without names."""
+    """Return the [[attribute]] table of an attribute with this many categories without names."""
     return f"\n[[attribute]]\nname = {json.dumps(name)}\ndomain = {count}\n"
 
 
@@ -65,10 +65,10 @@ class Draft:
     width: int | None = None
     force_krr: bool = False
     progress: Callable[[int], None] = field(default=lambda tried: None, compare=False)
-    """Called with each seed that was tried."""
+    """Called for each seed that was tried."""
 
     def text(self) -> str:
-        """The whole file. ProfileError says what is wrong with the draft, LookupError that no seed was found."""
+        """Return the whole file. Raise ProfileError if the draft is invalid, LookupError if no seed was found."""
         mechanism, forced = "harmony" if self.numeric else "hashing", ""
         draft = parse_profile(self._filled(mechanism, forced, self.width or 1024, 0))
         if draft.categories and (self.force_krr or not choice.hashing_is_better(draft.epsilon_q20, draft.domain)):
@@ -102,26 +102,26 @@ _LEAST_PER_CATEGORY = 5
 _MANY_ROWS = 20
 _DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T].*)?")
 _FINEST = 1e-6
-"""Ends of ranges have six decimals (SPEC section 10)."""
+"""The ends of ranges have at most six decimals (SPEC section 10)."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Profiles for a file: one for its numbers, one for its first column of categories, as far as there are such."""
+    """Profiles for a file: one for its numbers and one for its first column of categories, if it has such columns."""
 
     numeric: Draft | None
     categorical: Draft | None
     dropped: Mapping[str, str]
-    """Columns that are in neither, by header, and why."""
+    """The reason for each column that is in neither, by header."""
     empty: Mapping[str, int]
-    """Empty cells of those that are."""
+    """The number of empty cells in each used column, by header."""
     sentinels: Mapping[str, Mapping[str, int]]
-    """Numbers of any column that were taken for missing readings, and how often, by header."""
+    """Numbers that were taken for missing readings, with their counts, by header."""
     used: int
-    """How many are."""
+    """The number of used columns."""
 
     def summary(self) -> str:
-        """What became of the file, in a sentence or two."""
+        """Return a summary in a sentence or two."""
         said = [f"{self.used} of {self.used + len(self.dropped)} columns are reported."]
         if self.dropped:
             said.append(f"Left out: {', '.join(self.dropped)}; `peel profile propose` says why.")
@@ -137,10 +137,10 @@ class Proposal:
 
 
 def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, period: int = 3600) -> Proposal:
-    """Propose profiles: ranges a little wider than what occurs, categories as they are.
+    """Propose profiles with ranges a little wider than the readings, and the categories that occur.
 
-    Ranges and categories are published with a profile. Taken from readings they say something about them: for a real fleet take those
-    of the sensors.
+    Ranges and categories are public. Taken from readings they reveal something about them, so a real fleet should use the ranges of its
+    sensors instead.
     """
     reasons = {column.name: unfit(column) for column in data.columns.values()}
     dropped = {column.header: reasons[name] for name, column in data.columns.items() if reasons[name]}
@@ -163,7 +163,7 @@ def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, 
 
 
 def write_proposal(proposal: Proposal, folder: Path, *, overwrite: bool) -> list[Path]:
-    """Write the proposed profiles, named after themselves; DatasetError when there is none, or another file in its place."""
+    """Write the proposed profiles to NAME.toml. Raise DatasetError if there are none, or a file with other content exists."""
     if not proposal.drafts:
         reasons = "; ".join(f"{header}: {why}" for header, why in proposal.dropped.items())
         raise DatasetError(f"no column can be reported ({reasons})")
@@ -171,7 +171,9 @@ def write_proposal(proposal: Proposal, folder: Path, *, overwrite: bool) -> list
     texts = {path: draft.text() for path, draft in zip(paths, proposal.drafts, strict=True)}
     for path, text in texts.items():
         if not overwrite and path.exists() and path.read_text(encoding="utf-8") != text:
-            raise DatasetError(f"{path}: exists and says something else; --force overwrites it, --name gives another")
+            raise DatasetError(
+                f"{path} exists with other content. Overwrite it with --force, or choose another name with --name"
+            )
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     return paths
@@ -182,7 +184,7 @@ def _categorical_table(column: Column) -> str:
 
 
 def unfit(column: Column) -> str:
-    """Why nothing can be reported of a column; empty when something can."""
+    """Return the reason why a column cannot be reported; empty if it can."""
     different = len(column.values)
     if different < 2:
         return "always the same" if different else "empty"
@@ -213,7 +215,7 @@ def _numeric_table(column: Column) -> str:
 
 
 def _wide_range(low: float, high: float) -> tuple[str, str]:
-    """The next round numbers outside, as TOML writes them."""
+    """Return the next round numbers outside a range, as TOML writes them."""
     step = _round_step(low, high)
     ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
     return f"{ends[0]:.6f}".rstrip("0").rstrip("."), f"{ends[1]:.6f}".rstrip("0").rstrip(".")

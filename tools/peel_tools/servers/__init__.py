@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Servers of our own on this machine, for demonstrations, tests and benchmarks: brokers, a database, gateways, and sites of them."""
+"""Servers that this project starts on this machine for demonstrations, tests and benchmarks: brokers, PostgreSQL, gateways."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A broker of our own on a free loopback port: mosquitto where it is installed, otherwise amqtt from PyPI.
+"""Brokers on a free loopback port: mosquitto if it is installed, otherwise amqtt from PyPI, or NATS.
 
     with Broker() as broker:
         publish(host=broker.host, port=broker.port)
 
-`stop` ends it as an administrator would (mosquitto then saves its sessions when `persistent`), `kill` as a power cut
-would; `start` brings it back on the same port with the same folder.
+`stop` ends it as an administrator would (a `persistent` mosquitto then saves its sessions), `kill` as a power cut would. `start` restarts
+it on the same port with the same folder.
+
+A `NatsBroker` is one server of Debian's nats-server, or a cluster that replicates, behind one address. It speaks MQTT 3.1.1.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ _GET_MOSQUITTO = "On Debian, as root: apt-get install mosquitto"
 
 
 class BrokerError(Exception):
-    """The broker could not be had or did not start; the message carries the end of its log."""
+    """The broker is not installed or did not start. The message has the end of its log."""
 
     exit_code = Exit.MISSING
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerTls:
-    """PEM files for a listener that speaks TLS; with `require_client`, clients need a certificate of the same CA."""
+    """PEM files for a TLS listener. With `require_client` clients need a certificate of the same CA."""
 
     ca: Path
     certificate: Path
@@ -52,7 +54,7 @@ class BrokerTls:
 
 
 class AnyBroker(Protocol):
-    """What a site needs of a broker, whoever makes it; `Broker` says what the methods do."""
+    """The methods that a site needs of a broker. `Broker` documents them."""
 
     host: str
     port: int
@@ -74,37 +76,37 @@ class AnyBroker(Protocol):
     def kill(self) -> None: ...
 
     def strike(self) -> None:
-        """End at once what callers are connected to; where it is one of several servers, they go on with another."""
+        """Kill the server that clients are connected to. In a cluster they continue with another one."""
 
     def forget(self) -> None:
-        """Lose what it has kept, while it does not run."""
+        """Delete its stored sessions and messages, while it is stopped."""
 
     def close(self) -> None: ...
 
 
 def find_mosquitto() -> Path | None:
-    """Where mosquitto is: on the path, or in /usr/sbin, which the path of an ordinary user often lacks."""
+    """Return the path of mosquitto: on PATH, or in /usr/sbin, which is often not on a user's PATH."""
     found = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")
     return Path(found) if found else None
 
 
 class Broker(Server):
-    """One broker process with its own folder.
+    """One broker process with a separate folder.
 
     Parameters
     ----------
     folder : Path, optional
-        Where configuration, log and sessions go; a temporary one, removed at `close`, when not given.
+        The folder for configuration, log and sessions. By default a temporary one, removed by `close`.
     persistent : bool
         Keep sessions and queued messages over `stop` and `start` (mosquitto only).
     tls : BrokerTls, optional
         Serve TLS instead of plain TCP.
     users : mapping of str to str, optional
-        Names and passwords; anonymous clients are refused when given.
+        Names and passwords. If given, anonymous clients are refused.
     inflight : int
-        Messages that a client of MQTT 3.1.1 gets before it acknowledges some, 0 for any number (mosquitto only).
+        The most unacknowledged messages of an MQTT 3.1.1 client, 0 for no limit (mosquitto only).
     embedded : bool, optional
-        None takes mosquitto where it is installed, True insists on amqtt, False on mosquitto.
+        True for amqtt, False for mosquitto, None for mosquitto if it is installed and amqtt otherwise.
     """
 
     def __init__(
@@ -141,12 +143,12 @@ class Broker(Server):
 
     @property
     def embedded(self) -> bool:
-        """Whether it is the one that comes with Python packages, for want of mosquitto or by choice."""
+        """Whether it is amqtt, which comes as a Python package."""
         return self._mosquitto is None
 
     @property
     def name(self) -> str:
-        """Which broker runs: "mosquitto" or "amqtt"."""
+        """The broker's name: "mosquitto" or "amqtt"."""
         return "amqtt" if self.embedded else "mosquitto"
 
     @property
@@ -164,36 +166,36 @@ class Broker(Server):
         self._wait_until_ready()
 
     def stop(self) -> None:
-        """End it in order: sessions are saved first when persistent."""
+        """Stop it in order. A persistent one saves its sessions first."""
         self._process.end(kill=False)
 
     def kill(self) -> None:
-        """End it at once: whatever it had not written is lost."""
+        """Kill it. Unwritten data is lost."""
         self._process.end(kill=True)
 
     def strike(self) -> None:
-        """The same: there is only one."""
+        """Kill it, as there is only one server."""
         self.kill()
 
     def forget(self) -> None:
-        """Lose what it has kept, while it does not run."""
+        """Delete its stored sessions and messages, while it is stopped."""
         for path in self.folder.glob("mosquitto.db*"):
             path.unlink()
 
     def close(self) -> None:
-        """Stop, and remove the folder if it was made here."""
+        """Stop it, and remove the folder if it is temporary."""
         self.stop()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _check_port(self) -> None:
-        """Somebody else's listener would make a broker that cannot start look ready."""
+        """Raise BrokerError if the port is taken. Another listener would make a broker that cannot start look ready."""
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((self.host, self.port))
             except OSError as error:
-                raise BrokerError(f"{self.name} cannot have {self.host}:{self.port}: {error.strerror}") from None
+                raise BrokerError(f"{self.name} cannot listen on {self.host}:{self.port}: {error.strerror}") from None
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -218,9 +220,9 @@ class Broker(Server):
     def _mosquitto_lines(self) -> list[str]:
         lines = [
             "per_listener_settings false",
-            f"user {getpass.getuser()}",  # root's mosquitto would otherwise become a user that cannot read this folder
+            f"user {getpass.getuser()}",  # otherwise root's mosquitto switches to a user that cannot read this folder
             "log_dest stderr",
-            # Peel never drops a report: neither may the broker's queue for a gateway that is away.
+            # No limit on the queue for an offline gateway, because Peel never drops a report.
             "max_queued_messages 0",
             f"max_inflight_messages {self._inflight}",
             f"persistence {str(self._persistent).lower()}",
@@ -241,7 +243,7 @@ class Broker(Server):
         return lines
 
     def _write_passwords(self) -> Path:
-        """Write the passwords plain with mode 0600, then have them hashed in place: no password in an argv."""
+        """Write the passwords with mode 0600, then hash them in place, so that no password is in a command line."""
         path = self.folder / "passwords"
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -267,10 +269,10 @@ class Broker(Server):
 
 _NATS_START_SECONDS = 60.0
 _MOST_PENDING = 65_535
-"""Unacknowledged messages that NATS lets all subscriptions of a session have together; it gives each 100 if not told, and the gateway
-acknowledges after a commit."""
+"""The most unacknowledged messages of all subscriptions of a NATS session. The default is 100 for each subscription, which is too few for
+a gateway that acknowledges after a commit."""
 _CONNECT = bytes.fromhex("100d00044d5154540402003c0001") + b"p"
-"""CONNECT of MQTT 3.1.1, clean, as "p"."""
+"""A CONNECT packet of MQTT 3.1.1 with a clean session and the client id "p"."""
 _CONNACK = bytes.fromhex("20020000")
 
 
@@ -285,7 +287,7 @@ class _Node(ServerProcess):
         super().__init__(folder / "nats.log")
 
     def run(self, program: str, routes: list[int]) -> None:
-        """Start it, unless it runs."""
+        """Start it unless it runs."""
         if self.pid is not None:
             return
         config = self.folder / "nats.conf"
@@ -309,7 +311,7 @@ class _Node(ServerProcess):
         return alone | {"cluster": cluster}
 
     def answers(self) -> bool:
-        """Whether it takes MQTT clients, which in a cluster needs a majority."""
+        """Return whether it accepts MQTT clients, which in a cluster needs a majority."""
         try:
             with socket.create_connection(("127.0.0.1", self.mqtt_port), timeout=2.0) as probe:
                 probe.sendall(_CONNECT)
@@ -319,7 +321,7 @@ class _Node(ServerProcess):
 
 
 class _Front(Relay[Line]):
-    """One address for all servers, as a load balancer is: callers get to the first that runs."""
+    """A load balancer: one address for all servers, which connects clients to the first one that runs."""
 
     def __init__(self, servers: list[_Node]) -> None:
         super().__init__(("127.0.0.1", 0))
@@ -336,14 +338,14 @@ class _Front(Relay[Line]):
 
 
 class NatsBroker(Server):
-    """So many servers, each with a folder, which keep all they acknowledge.
+    """One or more NATS servers, each with a folder, which store every message that they acknowledge.
 
     Parameters
     ----------
     folder : Path, optional
-        Where configurations, logs and messages go; a temporary one, removed at `close`, when not given.
+        The folder for configurations, logs and messages. By default a temporary one, removed by `close`.
     filters : int
-        To how many a session may subscribe at QoS 1: NATS refuses the one with which it might have too much unacknowledged.
+        The subscriptions of a session at QoS 1. NATS refuses those that could exceed its limit of unacknowledged messages.
     """
 
     def __init__(self, *, folder: Path | None = None, servers: int = 1, filters: int = 1) -> None:
@@ -368,11 +370,11 @@ class NatsBroker(Server):
 
     @property
     def pid(self) -> int | None:
-        """The process id of the server that callers get to."""
+        """The process id of the server that clients connect to."""
         return next((server.pid for server in self._servers if server.pid is not None), None)
 
     def start(self) -> None:
-        """Start the servers that do not run, and wait until they take clients: all of them at first, later one is enough."""
+        """Start the servers that do not run. Wait until all accept clients at the first start, and until one does later."""
         routes = [server.route_port for server in self._servers] if len(self._servers) > 1 else []
         for server in self._servers:
             server.run(self._program, routes)
@@ -389,28 +391,28 @@ class NatsBroker(Server):
                 self._front.__enter__()
 
     def stop(self) -> None:
-        """End all in order."""
+        """Stop all servers in order."""
         for server in self._servers:
             server.end(kill=False)
 
     def kill(self) -> None:
-        """End all at once."""
+        """Kill all servers."""
         for server in self._servers:
             server.end(kill=True)
 
     def strike(self) -> None:
-        """End at once the server that all callers are connected to; with others, they go on there."""
+        """Kill the server that all clients are connected to. In a cluster they continue with another one."""
         running = [server for server in self._servers if server.pid is not None]
         running[0].end(kill=True)
 
     def forget(self) -> None:
-        """Lose what the servers that do not run have kept."""
+        """Delete the stored messages of the servers that do not run."""
         for server in self._servers:
             if server.pid is None:
                 shutil.rmtree(server.folder / "jetstream", ignore_errors=True)
 
     def close(self) -> None:
-        """Stop, and remove the folder if it was made here."""
+        """Stop it, and remove the folder if it is temporary."""
         self.stop()
         if self._front:
             self._front.__exit__(None, None, None)
@@ -423,4 +425,4 @@ BROKERS: Mapping[str, Callable[[Path, int], AnyBroker]] = {
     "nats": lambda folder, filters: NatsBroker(folder=folder, filters=filters),
     "nats-cluster": lambda folder, filters: NatsBroker(folder=folder, servers=3, filters=filters),
 }
-"""Each makes one that keeps sessions and messages in a folder, for gateways that subscribe to so many filters per session."""
+"""Brokers by name. Each entry takes a folder for sessions and messages, and the number of topic filters per session."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A gateway as a process of its own, as `peel gateway run` starts it: for the demonstration and for tests."""
+"""A gateway as a separate process, as `peel gateway run` starts it, for the demonstration and tests."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _POLL_SECONDS = 0.05
 
 
 class GatewayError(Exception):
-    """The gateway did not start or stop; the message carries the end of its log."""
+    """The gateway did not start or stop. The message has the end of its log."""
 
     exit_code = Exit.MISSING
 
 
 class GatewayProcess:
-    """One gateway. `stop` ends it in order, `kill` as a crash would; `start` brings it back with the same database.
+    """One gateway. `stop` ends it in order, `kill` as a crash would. `start` restarts it with the same database.
 
     Parameters
     ----------
     folder : Path
-        Where database and log go.
+        The folder for database and log.
     settings : mapping
-        Further settings by field name, such as `{"batch_seconds": 0.02}`. Where they say nothing, this gateway is quicker than one that
-        spares its disk: people and tests wait for it.
+        Further settings by field name, such as `{"batch_seconds": 0.02}`. The defaults here are for quick answers rather than few
+        disk writes.
     variables : mapping
-        Further variables of its environment.
+        Further environment variables.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class GatewayProcess:
 
     @property
     def url(self) -> str:
-        """Where its API is."""
+        """The address of its API."""
         return f"http://127.0.0.1:{self._settings['http_port']}"
 
     @property
@@ -89,13 +89,13 @@ class GatewayProcess:
         return self._process.poll() if self._process else None
 
     def environment(self) -> dict[str, str]:
-        """The environment that gives any `peel gateway` command these settings."""
+        """Return an environment with these settings, for any `peel gateway` command."""
         other = {key: value for key, value in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
         settings = {ENVIRONMENT_PREFIX + field.upper(): str(value) for field, value in self._settings.items()}
         return other | self._variables | settings
 
     def start(self, *, until: Literal["started", "answering", "connected"] = "connected") -> Self:
-        """Start it and wait until it answers, or until it hears the broker as well."""
+        """Start it and wait until it answers, or also until it is connected to the broker."""
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, *self.program],
@@ -104,7 +104,7 @@ class GatewayProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for us: we stop it in order
+                start_new_session=True,  # so that Ctrl-C reaches only this process, which stops it in order
             )
         if until == "started":
             return self
@@ -116,7 +116,7 @@ class GatewayProcess:
         return self
 
     def connections(self) -> int:
-        """Return how many connections to the broker its log tells of: 2 once a gateway with one partition is connected."""
+        """Return the number of broker connections in its log. A connected gateway with one partition has 2."""
         return self.log_path.read_text(encoding="utf-8").count("event=connected")
 
     def _is(self, until: str) -> bool:
@@ -126,7 +126,7 @@ class GatewayProcess:
     def wait_for(
         self, condition: Callable[[], object], seconds: float = 60.0, what: str = "what was waited for"
     ) -> None:
-        """Wait until a condition holds; the gateway must stay alive meanwhile."""
+        """Wait until a condition holds. Raise GatewayError if the gateway ends first, or on timeout."""
         deadline = time.monotonic() + seconds
         while not condition():
             if self.pid is None:
@@ -138,7 +138,7 @@ class GatewayProcess:
             time.sleep(_POLL_SECONDS)
 
     def fetch(self, path: str, token: str | None = None) -> str:
-        """Return the API's answer as text; urllib's errors where there is none, or a refusal."""
+        """Return the API's response as text. Raises urllib's errors."""
         request = urllib.request.Request(self.url + path)  # noqa: S310 - our own http URL
         if token is not None:
             request.add_header("Authorization", f"Bearer {token}")
@@ -147,23 +147,23 @@ class GatewayProcess:
             return text
 
     def get(self, path: str, token: str | None = None) -> Any:
-        """Return the API's answer; urllib's errors where there is none, or a refusal."""
+        """Return the API's response as JSON. Raises urllib's errors."""
         return json.loads(self.fetch(path, token))
 
     def ask(self, path: str) -> Any | None:
-        """Return the API's answer; None while there is none."""
+        """Return the API's response as JSON, or None if the request fails."""
         try:
             return self.get(path)
         except (urllib.error.URLError, OSError, ValueError):
             return None
 
     def summary(self) -> Any:
-        """What /api/summary says."""
+        """Return the response of /api/summary."""
         return self.get("/api/summary")
 
     @contextmanager
     def store(self) -> Iterator[Archive]:
-        """Open its store to read, whether it runs or not."""
+        """Open its store for reading, whether it runs or not."""
         store = open_archive(load_settings(None, self.environment()))
         try:
             yield store
@@ -187,7 +187,7 @@ class GatewayProcess:
         )
 
     def stop(self) -> int | None:
-        """End it in order and return its exit code; None when it was not running."""
+        """Stop it in order and return its exit code, or None if it was never started."""
         if self._process is None:
             return None
         if self._process.poll() is None:
@@ -199,7 +199,7 @@ class GatewayProcess:
             raise GatewayError(f"the gateway did not stop; end of its log:\n{self.log_tail()}") from None
 
     def wait_end(self, seconds: float = 60.0) -> int:
-        """Wait for it to end by itself, and return its exit code."""
+        """Wait until it ends by itself, and return its exit code."""
         if self._process is None:
             raise GatewayError("the gateway was never started")
         try:
@@ -214,13 +214,13 @@ class GatewayProcess:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once, as a power cut would."""
+        """Kill it, as a power cut would."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
     def log_tail(self, lines: int = 20) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         try:
             return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
         except FileNotFoundError:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A PostgreSQL server of our own, in a folder and on a Unix socket in it: for tests and benchmarks, never for anybody's data.
+"""A PostgreSQL server in a temporary folder, on a Unix socket in it: for tests and benchmarks, not for real data.
 
     with PostgresServer() as server:
         PostgresArchive(server.url)
 
-`stop` ends it as an administrator would, `kill` as a power cut would; `start` brings it back with what it has stored.
+`stop` ends it as an administrator would, `kill` as a power cut would. `start` restarts it with its data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["PostgresServer"]
 
 _USER = "postgres"
 _PORT = 5432
-"""Part of the socket's name; nothing listens on TCP."""
+"""Part of the socket's name. The server does not listen on TCP."""
 _SECONDS = "60"
 _OPTIONS = {
     "listen_addresses": "''",
@@ -37,14 +37,14 @@ _OPTIONS = {
 
 
 class PostgresServer(Server):
-    """One server process with a folder of its own, which is removed at `close`; MissingToolError where PostgreSQL is not installed.
+    """One server process with a folder, which `close` removes. Raises MissingToolError if PostgreSQL is not installed.
 
     Parameters
     ----------
     primary : PostgresServer, optional
-        A running server: this one begins as its copy, and follows it until it is promoted.
+        A running server. This one starts as its copy, and follows it until it is promoted.
     **options : str
-        Settings of the server, beside those that it is started with here.
+        Further settings of the server.
     """
 
     def __init__(self, *, primary: PostgresServer | None = None, **options: str) -> None:
@@ -69,44 +69,44 @@ class PostgresServer(Server):
         return int((self._data / "postmaster.pid").read_text().splitlines()[0])
 
     def processes(self) -> list[int]:
-        """The process ids of the server and its children, while it runs."""
+        """Return the process ids of the running server and its children."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return [self.pid, *map(int, children)]
 
     def start(self) -> None:
-        """Start it and wait until it takes connections."""
+        """Start it and wait until it accepts connections."""
         options = " ".join(f"-c {name}={value}" for name, value in self._options.items())
         command = ("start", "-D", self._data, "-l", self.folder / "log", "-o", f"-p {_PORT} {options}")
         self._run("pg_ctl", "-w", "-t", _SECONDS, *command)
 
     def promote(self) -> None:
-        """Let a standby follow no longer, and take writers."""
+        """Promote a standby, so that it accepts writes."""
         self._run("pg_ctl", "-w", "-t", _SECONDS, "promote", "-D", self._data)
 
     def stop(self) -> None:
-        """End it: what is open is rolled back and told so."""
+        """Stop it. Open transactions are rolled back, and their clients get an error."""
         self._run("pg_ctl", "-w", "-t", _SECONDS, "stop", "-D", self._data, "-m", "fast")
 
     def kill(self) -> None:
-        """End it and its children at once, as a power cut would."""
+        """Kill it and its children, as a power cut would."""
         processes = self.processes()
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         while not all(map(_dead, processes)):
             time.sleep(0.01)
-        # In a container nobody may take note of its death, and its lock files would be taken for a living one's.
+        # In a container the dead process may stay a zombie, and its lock files would look like those of a running server.
         for lock in (self._data / "postmaster.pid", self.folder / f".s.PGSQL.{_PORT}.lock"):
             lock.unlink()
 
     def close(self) -> None:
-        """End it and remove its folder."""
+        """Stop it and remove its folder."""
         if (self._data / "postmaster.pid").exists():
             self._run("pg_ctl", "-w", "-t", _SECONDS, "stop", "-D", self._data, "-m", "immediate", check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str | Path, check: bool = True) -> None:
-        """As the user that servers run as: they refuse to be root's."""
+        """Run a program as the PostgreSQL user, because the server refuses to run as root."""
         as_user = {"user": _USER, "group": pwd.getpwnam(_USER).pw_gid} if os.geteuid() == 0 else {}
         done = subprocess.run(
             [self._programs / program, *arguments],
@@ -131,7 +131,7 @@ def _dead(process: int) -> bool:
 
 
 def _find_programs() -> Path:
-    """The folder of initdb and its kin: on the path, or where Debian puts the newest."""
+    """Return the folder of PostgreSQL's programs: on PATH, or Debian's newest."""
     found = shutil.which("initdb")
     if found:
         return Path(found).resolve().parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all servers have in common: they run between `start` and `close`, as a process with a log."""
+"""Base classes of servers (a process with a log, between `start` and `close`), and free ports for them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LOG_LINES = 15
 
 
 class Server(abc.ABC):
-    """Runs inside a `with`."""
+    """A server that runs inside a `with` block."""
 
     @abc.abstractmethod
     def start(self) -> None:
-        """Start it and wait until it can be used."""
+        """Start it and wait until it is ready."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End it and remove what is its own."""
+        """Stop it and remove its temporary files."""
 
     def __enter__(self) -> Self:
         try:
@@ -47,7 +47,7 @@ class Server(abc.ABC):
 
 
 class ServerProcess:
-    """A process that may be started again and again; what it says goes to one log."""
+    """A process that can be restarted. Its output goes to one log."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -60,13 +60,13 @@ class ServerProcess:
 
     def start(self, command: Sequence[str]) -> None:
         with self._log.open("ab") as log:
-            # In a session of its own: Ctrl-C is for us, and we stop it in order.
+            # A separate session, so that Ctrl-C reaches only this process, which stops it in order.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
     def end(self, *, kill: bool) -> None:
-        """End it at once, or in order, for which it has some seconds."""
+        """Kill it, or terminate it and wait some seconds before killing it."""
         process, self._process = self._process, None
         if process is None or process.poll() is not None:
             return
@@ -78,7 +78,7 @@ class ServerProcess:
             process.wait(_STOP_SECONDS)
 
     def log_tail(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         try:
             return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
         except FileNotFoundError:
@@ -86,21 +86,21 @@ class ServerProcess:
 
 
 _PORTS = range(15_000, 32_000)
-"""Below those that Linux and macOS give to outgoing connections, which could take the port of a server that is away."""
+"""These are below the ports of outgoing connections on Linux and macOS, which could take the port of a stopped server."""
 _PORTS_APART = 10_507
-"""The golden section of the ports: however many processes follow each other, each begins far from all others. A port that was given is not
-always listened on, and only its giver knows that it is taken."""
+"""The golden section of the ports, so that processes with consecutive ids begin far apart. A port that was given out may not be in use
+yet, and only the process that gave it out knows."""
 _ports_given = itertools.count()
 
 
 class NoPortError(Exception):
-    """Every port is taken."""
+    """No free port was found."""
 
     exit_code = Exit.MISSING
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on right now; another one each time."""
+    """Return a TCP port on loopback that is not in use now, a different one at each call."""
     for _ in _PORTS:
         place = os.getpid() * _PORTS_APART + next(_ports_given)
         port = _PORTS[place % len(_PORTS)]
@@ -110,4 +110,6 @@ def free_port() -> int:
             except OSError:
                 continue
             return port
-    raise NoPortError(f"every port from {_PORTS.start} to {_PORTS.stop - 1} is taken")
+    raise NoPortError(
+        f"every port from {_PORTS.start} to {_PORTS.stop - 1} is taken. Stop some servers on this machine."
+    )

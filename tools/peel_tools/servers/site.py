@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A site: a fleet, a real broker and real gateway processes in one folder. For the demonstration, for tests, for boards in the loop."""
+"""A site: a fleet, a real broker and real gateway processes in one folder, for the demonstration and tests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Site"]
 
 
 class Site(Server):
-    """Between `start` and `close` the broker runs, and with it the gateways that were added before.
+    """A broker and the gateways that were added to it, all running between `start` and `close`.
 
-    Whoever has devices of a kind (simulated ones, boards, bare encoders) derives a site with them.
+    Subclasses add devices: simulated ones, boards, or bare encoders.
     """
 
     def __init__(self, folder: Path, fleet: Fleet, broker: AnyBroker) -> None:
@@ -28,7 +28,7 @@ class Site(Server):
         self._gateways: list[GatewayProcess] = []
 
     def add_gateway(self, name: str = "", settings: Mapping[str, object] | None = None) -> GatewayProcess:
-        """One more gateway for this fleet on this broker, not started yet; its files go into the folder of this name."""
+        """Add a gateway for this fleet and broker without starting it. Its files go into the folder of this name."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         gateway = GatewayProcess(
@@ -39,7 +39,7 @@ class Site(Server):
 
     @property
     def gateway(self) -> GatewayProcess:
-        """The gateway, where there is one."""
+        """The only gateway."""
         (only,) = self._gateways
         return only
 
@@ -50,35 +50,35 @@ class Site(Server):
             gateway.start()
 
     def close(self) -> None:
-        """End everything at once."""
+        """Kill everything."""
         for gateway in self._gateways:
             gateway.kill()
         self.broker.close()
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """Where the broker listens."""
+        """The broker's address."""
         return self.broker.host, self.broker.port
 
     def ask(self, path: str) -> Any:
-        """Return the answer of the gateway's API; GatewayError where there is none."""
+        """Return a response of the gateway's API. Raise GatewayError if the request fails."""
         answer = self.gateway.ask(path)
         if answer is None:
             raise GatewayError(f"the gateway does not answer; end of its log:\n{self.gateway.log_tail()}")
         return answer
 
     def estimates(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """The published estimates, as the API gives them, by profile and name."""
+        """Return the API's estimates by profile and name."""
         items = self.ask("/api/estimates")["items"]
         return {(item["profile"], row["name"]): row for item in items for row in item["estimates"]}
 
     def verdicts(self) -> dict[str, int]:
-        """Reports by verdict; verdicts that nobody got are absent."""
+        """Return the number of reports by verdict, without verdicts of no report."""
         with self.gateway.store() as store:
             return {verdict.label: count for verdict, count in store.counts().verdicts.items() if count}
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
-        """Wait until a condition holds; the error says what did not come, and what the gateway has."""
+        """Wait until a condition holds. On timeout the error has `what` and the gateway's verdicts."""
         try:
             self.gateway.wait_for(condition, seconds, what)
         except GatewayError as error:

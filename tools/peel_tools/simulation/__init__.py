@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""A simulated fleet: real encoder, real MQTT, attackers by kind, and the truth about all of it beside."""
+"""A simulated fleet: real encoder, real MQTT, attackers by kind, and a record of the truth."""

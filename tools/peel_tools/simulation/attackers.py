@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Attackers by kind: one or more for each layer that is to expose them, and one that nothing can expose.
+"""Attackers by kind: at least one for each layer that must expose it, and some that no layer can expose.
 
-Network attackers see payloads and hold no key: they alter a share of the honest devices' reports, or add to them. Device attackers hold the
-keys of the devices they run. Each kind says which verdicts its pieces must get and which verdict must expose its devices.
+Network attackers see payloads and have no key: they alter a share of the honest devices' reports, or add to them. Device attackers have
+the keys of their devices. Each kind lists the verdicts that its pieces must get, and the verdicts that must expose its devices.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ATTACKS", "Attack", "Knowledge", "check_shares", "default_shares", "
 
 
 class Knowledge(enum.Enum):
-    """What an attacker knows; each value says it in words."""
+    """An attacker's knowledge, in words."""
 
     PAYLOADS = "sees and alters what is on the line, and holds no key"
     KEYS = "runs the device, and holds its keys"
@@ -29,47 +29,47 @@ class Knowledge(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """A kind of attacker: all that simulation, demonstration, referee and docs know of it."""
+    """A kind of attacker, for the simulation, the demonstration, the referee and the docs."""
 
     transform: Transform
-    """What it does; the kind is named after it."""
+    """The function that alters reports. The kind has its name."""
     help: str
     layer: Layer | None
-    """The layer that must expose it; None where none can."""
+    """The layer that must expose it; None if no layer can."""
     knowledge: Knowledge
     verdicts: frozenset[Verdict] = frozenset()
-    """What its bad pieces must get, one of these."""
+    """The verdicts of which each bad piece must get one."""
     causes: frozenset[Verdict] = frozenset()
-    """What its devices must be exposed by, one of these; empty for attackers on the line."""
+    """The verdicts of which one must expose each of its devices; empty for network attackers."""
     mechanisms: frozenset[str] = frozenset(MECHANISMS)
-    """Of the devices that it can take over, or whose reports it can use."""
+    """The mechanisms of devices that it can use."""
     share: float = 0.0
-    """How much of it there is in the demonstration."""
+    """Its share in the demonstration."""
     patience: int | None = None
-    """Reports after which the statistics must have exposed its device: over twice what the slowest of many devices with the built-in
-    profiles took, at the default alpha. None where one bad piece is enough, or nothing is."""
+    """The number of reports by which the statistics must have exposed its device: more than twice what the slowest of many devices with
+    the built-in profiles took, at the default alpha. None if one bad piece is enough, or nothing can expose it."""
     effort: float = 1.0
-    """Reports per report of an honest device: who has to convince the statistics talks more."""
+    """Its reports per report of an honest device. Attacks that take the statistics long report more."""
     reading: int | None = None
-    """Q15 reading that its sensors claim."""
+    """The false Q15 reading of its sensors."""
 
     @property
     def name(self) -> str:
-        """As --attack and the truth say it."""
+        """Its name for --attack and in the truth."""
         return self.transform.__name__
 
     @property
     def by_device(self) -> bool:
-        """Whether its share is one of devices; of reports otherwise."""
+        """Whether its share counts devices; otherwise it counts reports."""
         return self.knowledge is Knowledge.KEYS
 
     @property
     def layer_label(self) -> str:
-        """The layer's name; empty where there is none."""
+        """The layer's name; empty without one."""
         return self.layer.label if self.layer else ""
 
     def fits(self, mechanism: str) -> bool:
-        """Whether it has a use for devices of this mechanism."""
+        """Return whether it can use devices of this mechanism."""
         return mechanism in self.mechanisms
 
 
@@ -84,7 +84,7 @@ def _network(
 def _device(
     transform: Transform, verdict: Verdict, text: str, *, only: Iterable[str] = MECHANISMS, share: float = 0.01
 ) -> Attack:
-    """An attack whose pieces are bad in themselves and expose their device."""
+    """Return an attack of which one bad piece exposes its device."""
     bad = frozenset({verdict})
     return Attack(
         transform=transform, help=text, layer=verdict.layer, knowledge=Knowledge.KEYS, verdicts=bad, causes=bad,
@@ -95,7 +95,7 @@ def _device(
 def _statistical(
     transform: Transform, text: str, *, share: float, patience: int, effort: float, only: Iterable[str] = ("harmony",)
 ) -> Attack:
-    """An attack whose pieces are fine one by one."""
+    """Return an attack of which each single piece looks honest."""
     return Attack(
         transform=transform, help=text, layer=Layer.STATISTICS, knowledge=Knowledge.KEYS,
         causes=frozenset({Verdict.STATISTICS}), mechanisms=frozenset(only), share=share, patience=patience, effort=effort,
@@ -164,20 +164,20 @@ ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _KINDS}
 
 
 def find_attack(name: str) -> Attack:
-    """A kind by its name; ValueError lists those that there are."""
+    """Return a kind by name. ValueError lists the known ones."""
     if name not in ATTACKS:
         raise ValueError(f"unknown attack {name!r}; known are: {', '.join(ATTACKS)}")
     return ATTACKS[name]
 
 
 def default_shares(mechanisms: Iterable[str]) -> dict[str, float]:
-    """The demonstration's attackers, those that devices of these mechanisms give a use: about every tenth device and report is theirs."""
+    """Return the demonstration's attackers for these mechanisms. They have about a tenth of the devices and reports."""
     used = list(mechanisms)
     return {name: attack.share for name, attack in ATTACKS.items() if attack.share and any(map(attack.fits, used))}
 
 
 def check_shares(shares: Mapping[str, float], mechanisms: Iterable[str]) -> None:
-    """Raise ValueError for a kind that is not known, or that has no use for any device of these mechanisms."""
+    """Raise ValueError for an unknown kind, or one that can use no device of these mechanisms."""
     used = sorted(set(mechanisms))
     fitting = [name for name, attack in ATTACKS.items() if any(map(attack.fits, used))]
     for name, share in shares.items():
@@ -190,7 +190,7 @@ def check_shares(shares: Mapping[str, float], mechanisms: Iterable[str]) -> None
 
 
 def parse_attack(text: str) -> tuple[str, float]:
-    """Read `kind=share`; ValueError says what is wrong with it."""
+    """Parse `kind=share`. Raise ValueError if it is malformed."""
     name, _, share = text.partition("=")
     find_attack(name)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Report numbers of many simulated devices at once, taken as the firmware takes them: in blocks, within the quota, never twice."""
+"""The simulated fleet: devices with keys, report numbers and roles, and the payloads of devices and attackers."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _NUMBER_MAX = 2**48 - 1
 
 
 class Ledger:
-    """The numbers of the devices of one profile.
+    """The report numbers of the devices of one profile, taken as the firmware does: in blocks, within the quota, never twice.
 
     Parameters
     ----------
     reserved : int64, shape (D,)
-        Numbers spent so far. After a crash the rest of a block is lost, as after a power cut.
+        The numbers spent so far. A crash loses the rest of a block, like a power cut.
     now : float
-        Seconds on any clock that runs forward. A new device starts with a full bucket, one that continues with an empty one.
+        Seconds on any monotonic clock. A new device starts with a full bucket, an old one with an empty bucket.
     """
 
     def __init__(self, profile: Profile, reserved: Ints, now: float) -> None:
         self.block = min(_BLOCK_MAX, (profile.burst + 1) // 2)
-        # The rest of a block that was paid for is part of the burst, too.
+        # The rest of a paid block counts towards the burst, too.
         self._depth = float(profile.burst - self.block + 1)
         self._rate = (profile.quota + 1 - profile.burst) / (profile.period + _TICK_SECONDS)
         self._tokens = np.where(reserved == 0, self._depth, 0.0)
@@ -52,19 +52,19 @@ class Ledger:
         self.next = reserved + 1
 
     def refill(self, now: float) -> None:
-        """Let time pass."""
+        """Add the tokens of the time since the last call."""
         self._tokens = np.minimum(self._depth, self._tokens + self._rate * (now - self._filled))
         self._filled = now
 
     def able(self, count: int) -> npt.NDArray[np.bool_]:
-        """Which devices may take `count` numbers now, bool[D]."""
+        """Return the devices that may take `count` numbers now, bool[D]."""
         return np.asarray((self._tokens >= self._short(count)) & (self.next + count - 1 <= self._last))
 
     def _short(self, count: int) -> Ints:
         return np.asarray(np.maximum(count - (self.reserved - self.next + 1), 0))
 
     def take(self, slots: Ints, count: int) -> Ints:
-        """Take `count` numbers for each of some distinct devices that are able to, int64[len(slots), count]."""
+        """Take `count` numbers for each of some distinct, able devices, int64[len(slots), count]."""
         whole_blocks = -(-self._short(count)[slots] // self.block) * self.block
         payable = np.minimum(self._tokens[slots].astype(np.int64), self._last - self.reserved[slots])
         cost = np.minimum(whole_blocks, payable)
@@ -75,18 +75,18 @@ class Ledger:
         return np.asarray(first[:, None] + np.arange(count))
 
     def cut_power(self, slots: Ints) -> None:
-        """Lose what is left of these devices' blocks."""
+        """Lose the rest of these devices' blocks."""
         self.next[slots] = self.reserved[slots] + 1
 
 
 _SWITCHED_SHARE = 0.01
-"""Of reports, for an attack on the line that is switched on and has no share of its own."""
+"""The share of reports for a network attack that is switched on and has no share."""
 
 
 def assign_roles(mechanisms: Sequence[str], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
     """Draw a role for each device: a device attack, or `HONEST`.
 
-    A share is one of all devices whose mechanism the attack knows. ValueError when there are not enough of them.
+    A share counts the devices whose mechanism the attack can use. ValueError if there are not enough of them.
     """
     roles = [HONEST] * len(mechanisms)
     for name, share in shares.items():
@@ -114,10 +114,10 @@ class _Section:
     ledger: Ledger
     roles: list[str]
     made: npt.NDArray[np.float64]
-    """Reports made so far, divided by the role's effort: the least of them is next."""
+    """Reports made so far, divided by the role's effort. The device with the least is next."""
     effort: npt.NDArray[np.float64]
     claimed: Ints
-    """What lying sensors read, Q15; -1 elsewhere."""
+    """The readings of lying sensors, Q15; -1 for the others."""
 
     @property
     def devices(self) -> Ints:
@@ -130,15 +130,15 @@ class SimulatedFleet:
     Parameters
     ----------
     snapshot : FleetSnapshot
-        The fleet; all its devices take part.
+        The fleet, of which all devices take part.
     traces : mapping
-        What the devices of each profile (by name) read.
+        The readings of each profile's devices, by profile name.
     shares : mapping
-        Attacks by kind: shares of devices or of reports. Roles, once drawn, stay as they are in the truth.
+        Attacks by kind, with shares of devices or of reports. The truth keeps the roles once they are drawn.
     burst : int
-        Reports that a device makes at a time and concatenates.
+        The reports that a device makes at once and sends in one message.
     power_cut : float
-        Probability that a device loses its power after a burst, and with it the rest of its block of numbers.
+        The probability of a power cut after a burst, which loses the rest of the block of numbers.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class SimulatedFleet:
         played = {role for role, *_ in self._truth.devices().values()}
         asked = [name for name, share in shares.items() if ATTACKS[name].by_device and share > 0]
         self.unplayed = [name for name in asked if name not in played]
-        """Device attacks that were asked for and that no device plays: too small a share, or all devices have had their roles before."""
+        """Requested device attacks without a device: the share is too small, or all devices got other roles earlier."""
 
     def _divide(self, snapshot: FleetSnapshot, traces: Mapping[str, Traces], now: float) -> list[_Section]:
         enrolled = self._truth.devices()
@@ -215,11 +215,11 @@ class SimulatedFleet:
 
     @property
     def size(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return sum(len(section.roles) for section in self._sections)
 
     def switch(self, name: str, on: bool) -> None:
-        """Start or stop an attack: on devices, those of its role behave while it is off, and turning it on turns one more."""
+        """Start or stop an attack. Its devices are honest while it is off. Starting a device attack recruits one more device."""
         self._truth.note_switched(name)
         if not on:
             self._off.add(name)
@@ -231,7 +231,7 @@ class SimulatedFleet:
             self._network.setdefault(name, ATTACKS[name].share or _SWITCHED_SHARE)
 
     def _recruit(self, attack: Attack) -> None:
-        """Turn an honest device; nothing happens when none is left."""
+        """Give an honest device this role, if one is left."""
         honest = [
             (section, slot)
             for section in self._sections
@@ -248,9 +248,9 @@ class SimulatedFleet:
         section.claimed[slot] = _claim(attack)
 
     def reports(self, count: int, now: float) -> list[Outgoing]:
-        """Have devices make about `count` reports, in whole bursts, and write all that follows from them down as intended.
+        """Make about `count` reports in whole bursts, and record the resulting messages in the truth.
 
-        Fewer when there are fewer devices than bursts, or when the quota holds devices back; none when it holds all of them.
+        There are fewer if the fleet has fewer devices than bursts, or if the quota holds devices back.
         """
         bursts = max(1, count // self._burst)
         messages: list[tuple[str, int, list[Piece]]] = []
@@ -268,13 +268,13 @@ class SimulatedFleet:
         return self._truth.intend(messages, sums)
 
     def _whose_turn(self, bursts: int, now: float) -> Iterator[tuple[_Section, Ints]]:
-        """Share bursts out: to each section its part, in it to those who have said least for their effort."""
+        """Distribute bursts over the sections, and in each to the devices with the fewest reports for their effort."""
         efforts = [section.effort.sum() for section in self._sections]
         parts = self._shop.rng.multinomial(bursts, np.array(efforts) / sum(efforts))
         for section, part in zip(self._sections, parts.tolist(), strict=True):
             section.ledger.refill(now)
             able = np.flatnonzero(section.ledger.able(self._burst))
-            # In a round everybody speaks once at most: a long one would level out who has more to say.
+            # Each device reports at most once per round, so a long round would even out the efforts.
             part = min(part, ceil(section.effort.sum() / section.effort.max()))
             if part and len(able):
                 order = np.argsort(section.made[able], kind="stable")
@@ -291,7 +291,7 @@ class SimulatedFleet:
         return numbers
 
     def _honest(self, section: _Section, slots: Ints, numbers: Ints) -> tuple[list[Piece], npt.NDArray[np.int32]]:
-        """What the real encoder makes of the readings, and the readings."""
+        """Return the pieces that the real encoder makes, and their readings."""
         devices = section.devices[slots]
         readings = section.traces.readings(devices, numbers)
         lying = section.claimed[slots] >= 0
@@ -327,7 +327,7 @@ class SimulatedFleet:
         return pieces, readings
 
     def _entropy(self) -> bytes:
-        """Simulated coins can be tossed again with the same seed; a device's never can."""
+        """Return the seed of the next coins. Simulated coins are repeatable; a real device's are not."""
         self._encoded += 1
         return hashlib.sha256(f"{self._seed}/{self._run}/{self._encoded}".encode()).digest()
 
@@ -366,7 +366,7 @@ def _identities(snapshot: FleetSnapshot) -> dict[int, Identity]:
 
 
 def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Split into payloads: a reader must be able to find every piece."""
+    """Group pieces into payloads in which a reader can find every piece."""
     group: list[Piece] = []
     for piece in pieces:
         if piece.alone and group:
@@ -381,7 +381,7 @@ def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 
 def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> Ints:
-    """What readings add to the truth: (place, amount), int64[P, 2]: categories and how often, or attributes and their sums."""
+    """Return the sums that readings add to the truth as (place, amount), int64[P, 2]: counts of categories, or sums of attributes."""
     if profile.categorical:
         return np.stack(np.unique(readings, return_counts=True), axis=1).astype(np.int64)
     return np.stack([np.arange(profile.k), readings.sum(axis=0, dtype=np.int64)], axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What goes into a payload: honest frames, and what attackers make of them."""
+"""Pieces of payloads: honest frames, and those that attackers make."""
 
 from __future__ import annotations
 
@@ -17,52 +17,52 @@ HONEST = "honest"
 
 
 def digest_of(frame: bytes) -> bytes:
-    """16 bytes that tell a frame from all others."""
+    """Return a digest of a frame, 16 bytes."""
     return hashlib.blake2b(frame, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One frame, or what pretends to be one."""
+    """One frame, real or fake."""
 
     device: int
-    """Whose report it is, or claims to be."""
+    """The device that it names."""
     number: int
     kind: str
     """`HONEST`, or the name of an attack."""
     bad: bool
-    """Whether the gateway must object to this piece as such. An attacker's device also sends pieces that are fine on their own."""
+    """Whether the gateway must refuse this piece. An attacker's device also sends valid pieces."""
     cell: int
-    """Where the gateway is to count it (`Profile.cell`)."""
+    """The cell in which the gateway counts it (`Profile.cell`)."""
     index: int
     sign: int
     value: int
-    """Reading behind the report, Q15, or the true category."""
+    """The true reading, Q15, or the true category."""
     frame: bytes
     row: int = -1
-    """Position of its readings in the batch."""
+    """The row of its readings in the batch."""
     alone: bool = False
-    """A payload cannot be split behind this piece, so it travels in one of its own."""
+    """Whether it needs a separate payload, because a payload cannot be split after it."""
     last: bool = False
-    """Nothing can follow it in its payload."""
+    """Whether it must be the last of its payload."""
 
     @property
     def digest(self) -> bytes:
-        """Tells this piece from all others."""
+        """The digest of its frame."""
         return digest_of(self.frame)
 
     def answering(self, index: int, sign: int, frame: bytes) -> Piece:
-        """The same report with another outcome; its cell moves with its index, whatever the number assigns."""
+        """Return this report with another outcome. Its cell moves with its index, even if the number assigns another one."""
         return replace(self, cell=self.cell - self.index + index, index=index, sign=sign, frame=frame)
 
     def turned(self, kind: str, frame: bytes, *, alone: bool = False, last: bool = False) -> Piece:
-        """What an attack made of this piece."""
+        """Return this piece as an attack has altered it."""
         return replace(self, kind=kind, bad=True, frame=frame, alone=alone, last=last)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a device knows about itself."""
+    """A device's id, profile and keys."""
 
     device: int
     profile: Profile
@@ -76,7 +76,7 @@ class Identity:
 def sealed_frame(
     profile: Profile, device: int, number: int, key: bytes, trits: bytes, rule: int | None = None
 ) -> bytes:
-    """A frame as whoever holds the key can make it, with any content."""
+    """Return a sealed frame with any content."""
     front = header(mechanism=profile.mechanism_id, profile=profile.id, device=device, number=number)
     text = struct.pack("<I", profile.rule if rule is None else rule) + trits
     body, tag = ascon_seal(key, front, b"", text)
@@ -84,7 +84,7 @@ def sealed_frame(
 
 
 def unsealed_frame(profile: Profile, device: int, number: int, index: int, minus: int) -> bytes:
-    """A frame without a seal, which anybody can make."""
+    """Return a frame without a seal, which needs no key."""
     front = header(
         mechanism=profile.mechanism_id, profile=profile.id, device=device, number=number, flags=FLAG_UNSEALED
     )
@@ -92,14 +92,14 @@ def unsealed_frame(profile: Profile, device: int, number: int, index: int, minus
 
 
 def pack_trits(trits: list[int]) -> bytes:
-    """Five trits to a byte (specification, section 8)."""
+    """Pack five trits into each byte (SPEC section 8)."""
     digits = [trit + 1 for trit in trits]
     digits += [0] * (-len(digits) % 5)
     return bytes(sum(digits[i + j] * 3**j for j in range(5)) for i in range(0, len(digits), 5))
 
 
 def noisy_codeword(profile: Profile, index: int, minus: int, places: list[int]) -> bytes:
-    """A codeword with the trits at some places moved on by one."""
+    """Return a codeword with the trits at some places increased by one, cyclically."""
     trits = unpack(profile.width, codeword(profile.seed, profile.width, index, minus))
     for place in places:
         trits[place] = (trits[place] + 2) % 3 - 1

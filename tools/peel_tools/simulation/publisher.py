@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""MQTT for many simulated devices: a few connections, QoS 1, nothing forgotten until it is acknowledged."""
+"""MQTT for many simulated devices over a few connections, at QoS 1."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _KEEPALIVE_SECONDS = 60
 _RETRY_SECONDS = 1.0
 _CARE_SECONDS = 0.1
 _ANSWER_SECONDS = 10.0
-"""How long a device waits for an acknowledgement before it connects anew, and sends again."""
+"""Seconds without an acknowledgement after which a device reconnects and resends."""
 
 
 class PublisherError(Exception):
-    """The broker cannot be reached, or refuses us; the message says which one and why."""
+    """The broker cannot be reached or refuses the connection. The message names it and the reason."""
 
     exit_code = Exit.MISSING
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerAddress:
-    """Where the broker is and how to enter."""
+    """A broker's address and login."""
 
     host: str
     port: int
@@ -50,7 +50,7 @@ class BrokerAddress:
 
     @classmethod
     def parse(cls, text: str, *, ca: Path | None = None, user: str = "", password: Secret | None = None) -> Self:
-        """Read `host`, `host:port`, `mqtt://host:port` or `mqtts://host:port`."""
+        """Parse `host`, `host:port`, `mqtt://host:port` or `mqtts://host:port`."""
         parts = urlsplit(text if "://" in text else f"mqtt://{text}")
         try:
             port = parts.port
@@ -60,7 +60,7 @@ class BrokerAddress:
             raise PublisherError(f"broker {text!r}: write host:port, mqtt://host:port or mqtts://host:port")
         if parts.username or parts.password:
             raise PublisherError(
-                "broker: no user or password in the address, where others can see it; use the options for it"
+                "broker: the address must not contain a user or password, which others could see. Use --user and --password-file"
             )
         tls = parts.scheme == "mqtts"
         return cls(
@@ -72,10 +72,10 @@ class BrokerAddress:
 
 
 class _Connection:
-    """One MQTT client, without a thread of its own: with many of them threads would only wait for each other."""
+    """One MQTT client without a thread, because threads of many clients would only wait for each other."""
 
     def __init__(self, address: BrokerAddress, name: str, window: int, receipts: str = "") -> None:
-        # MQTT 3.1.1 has no receive maximum: any broker takes the whole window.
+        # MQTT 3.1.1 has no receive maximum, so any broker takes the whole window.
         self._client = mqtt.Client(
             CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv311, clean_session=True
         )
@@ -104,7 +104,9 @@ class _Connection:
             self._client.connect(self._address.host, self._address.port, _KEEPALIVE_SECONDS)
         except (OSError, ValueError) as error:
             cause = getattr(error, "strerror", None) or error
-            raise PublisherError(f"broker {self._address}: {cause}: start one there, or name another") from None
+            raise PublisherError(
+                f"broker {self._address}: {cause}. Start a broker there, or name another with --broker"
+            ) from None
 
     def disconnect(self) -> None:
         self._client.disconnect()
@@ -115,7 +117,7 @@ class _Connection:
 
     @property
     def socket(self) -> Any:
-        """The socket while there is one; whatever paho connects with."""
+        """The socket of paho's connection, or None."""
         return self._client.socket()
 
     @property
@@ -127,7 +129,7 @@ class _Connection:
         return len(self._sent)
 
     def publish(self, message: Outgoing) -> None:
-        """Send, or keep for when the broker is back."""
+        """Send a message, or keep it until the broker is back."""
         if not self._sent:
             self._heard_at = time.monotonic()
         info = self._client.publish(message.topic, message.payload, qos=1)
@@ -144,9 +146,7 @@ class _Connection:
         self._client.loop_write()
 
     def look_after(self, now: float) -> None:
-        """Send a ping when it is time; reconnect when the link is gone, or nothing is acknowledged on it. The client then sends
-        again what is outstanding.
-        """
+        """Send pings. Reconnect if the link is closed or nothing is acknowledged; paho then resends the outstanding messages."""
         waiting = bool(self._sent) and now - self._heard_at > _ANSWER_SECONDS
         if self.socket is not None and not waiting:
             self._client.loop_misc()
@@ -167,17 +167,17 @@ class _Connection:
 
 
 class Publisher:
-    """Sends messages at QoS 1 over connections that devices share, each device always over the same one and so in order.
+    """Sends messages at QoS 1 over shared connections. A device always uses the same one, so its messages stay in order.
 
-    While the broker is away messages wait, and those not acknowledged are sent again when it is back. All methods are for one thread, which
-    has to call `pump` often.
+    While the broker is down messages wait, and unacknowledged ones are resent when it is back. All methods are for one thread, which has to
+    call `pump` often.
 
     Parameters
     ----------
     window : int
-        Most messages of a connection that are not acknowledged.
+        The most unacknowledged messages of a connection.
     receipts : str
-        Where receipts come from: a filter of topics, for the first connection to listen to.
+        A topic filter for receipts, to which the first connection subscribes.
     """
 
     def __init__(self, address: BrokerAddress, *, connections: int, window: int = 2000, receipts: str = "") -> None:
@@ -191,7 +191,7 @@ class Publisher:
         self._looked_after = 0.0
 
     def start(self) -> None:
-        """Connect; PublisherError when the broker is not there."""
+        """Connect. Raise PublisherError if the broker cannot be reached."""
         deadline = time.monotonic() + _CONNECT_SECONDS
         try:
             for connection in self._connections:
@@ -206,17 +206,17 @@ class Publisher:
             raise
 
     def stop(self) -> None:
-        """Disconnect. What is not acknowledged by now is left to the next run."""
+        """Disconnect. Unacknowledged messages are left to the next run."""
         for connection in self._connections:
             connection.disconnect()
 
     @property
     def outstanding(self) -> int:
-        """Messages not acknowledged yet."""
+        """The number of unacknowledged messages."""
         return sum(connection.outstanding for connection in self._connections)
 
     def has_room(self) -> bool:
-        """Whether another batch may be published."""
+        """Return whether another batch may be published."""
         return all(connection.outstanding < self._window for connection in self._connections)
 
     def publish(self, messages: Sequence[Outgoing]) -> None:
@@ -225,13 +225,13 @@ class Publisher:
             self._connections[message.device % len(self._connections)].publish(message)
 
     def take_receipts(self) -> list[tuple[str, bytes]]:
-        """What has arrived on topics of receipts since the last call: topics and payloads."""
+        """Return the topics and payloads of receipts since the last call."""
         first = self._connections[0]
         taken, first.received = first.received, []
         return taken
 
     def pump(self, seconds: float) -> list[int]:
-        """Let the network work for up to this long, less when it is done; return the ids of messages acknowledged since the last call."""
+        """Process network traffic for at most this long. Return the ids of messages acknowledged since the last call."""
         links = {connection.socket: connection for connection in self._connections if connection.socket is not None}
         if links:
             eager = [link for link, connection in links.items() if connection.wants_to_write]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A gateway's books, copied for the referee: what its store says, in tables that SQL can be asked about."""
+"""The referee: compare a gateway's store with the truth of a simulation, report by report."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ _TABLES = """
 
 @dataclass(frozen=True, kw_only=True)
 class Books:
-    """What a store holds."""
+    """The content of a gateway's store."""
 
     log: LogTable
     devices: DeviceTable
     tallies: list[TallyTable]
-    """One per profile, over all time."""
+    """One table per profile, over all time."""
     exposures: list[Exposure]
     verdicts: Mapping[Verdict, int]
     dropped: Mapping[Verdict, int]
-    """Of these: pieces that have left the exposures, for which there was no room."""
+    """The number of pieces per verdict that were dropped from the exposures for lack of space."""
     steady: bool
-    """Whether nothing was committed while they were read, so that all of it is of one moment."""
+    """Whether nothing was committed during the read, so that all tables agree."""
 
 
 def read_books(store: Archive, profiles: Iterable[int]) -> Books:
-    """Read a store that may be in use, with the tallies of these profiles and of those in its log."""
+    """Read a store that may be in use, with the tallies of these profiles and of all profiles in its log."""
     for _ in range(_TRIES):
         books = _read(store, profiles)
         if books.steady:
@@ -77,7 +77,7 @@ def _read(store: Archive, profiles: Iterable[int]) -> Books:
 
 
 def copy_books(connection: sqlite3.Connection, schema: str, books: Books) -> None:
-    """Put books into an attached, empty database: tables log, device, tally (what counts now) and refused (by digest of the bytes)."""
+    """Copy a store's content into an attached, empty database: log, device, tally (the current counts), refused (by digest)."""
     connection.executescript(_TABLES.format(schema=schema))
 
     def fill(table: str, rows: Iterable[tuple[object, ...]], columns: int) -> None:
@@ -92,7 +92,7 @@ def copy_books(connection: sqlite3.Connection, schema: str, books: Books) -> Non
         fill("tally", _rows(tally.profile, tally.index, *counting), 4)
     refused: dict[bytes, int] = {}
     for piece in books.exposures:
-        if piece.verdict != Verdict.STATISTICS:  # that one is about a device, and has no bytes
+        if piece.verdict != Verdict.STATISTICS:  # about a device, without bytes
             refused.setdefault(digest_of(piece.raw), int(piece.verdict))
     fill("refused", refused.items(), 2)
 
@@ -106,29 +106,29 @@ _ACCEPTED = int(Verdict.ACCEPTED)
 
 @dataclass
 class KindFindings:
-    """What became of one kind of attack."""
+    """The outcome of one kind of attack."""
 
     layer: str
     pieces: int = 0
     """Distinct bad pieces that the broker acknowledged."""
     exposed: int = 0
-    """Of these: refused with a verdict of the layer."""
+    """The pieces that were refused with a verdict of the layer."""
     dropped: int = 0
-    """Of the exposed ones: those whose bytes the gateway keeps no more; its count of what it dropped by verdict vouches for them."""
+    """The exposed pieces whose bytes the gateway has dropped. Its counts of dropped pieces by verdict prove them."""
     unheard: int = 0
-    """Of these: the gateway knows nothing about them."""
+    """The pieces that the gateway has no record of."""
     mistaken: int = 0
-    """Of these: refused with another verdict, or accepted."""
+    """The pieces that were refused with another verdict, or accepted."""
     devices: int = 0
     exposed_devices: int = 0
     """Devices exposed by the layer."""
     mistaken_devices: int = 0
-    """Devices exposed by another layer, or exposed although nothing can be seen."""
+    """Devices exposed by another layer, or by any layer if none should."""
     escaped_devices: int = 0
-    """Devices not exposed although they have sent enough: one bad piece, or as many reports as the statistics may take."""
+    """Devices not exposed although they sent enough: one bad piece, or the most reports that the statistics may take."""
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be, in words."""
+        """Yield each fault in words."""
         for count, text in (
             (self.unheard, "pieces that the gateway has not heard of"),
             (self.mistaken, "pieces accepted, or refused for another reason"),
@@ -141,39 +141,39 @@ class KindFindings:
 
 @dataclass
 class Findings:
-    """The comparison, in counts of reports unless a name says otherwise."""
+    """The result of the comparison. Numbers count reports unless a name says otherwise."""
 
     published: int
-    """Acknowledged by the broker, those of attackers included."""
+    """Reports that the broker acknowledged, including attackers'."""
     unacknowledged: int
-    """Sent, and not known to have arrived."""
+    """Reports sent without an acknowledgement."""
     honest: int
     faulty: int
-    """Distinct pieces that must be refused for what they are, whatever their kind: short ones of two kinds may be the same bytes."""
+    """Distinct pieces that must be refused, over all kinds. Short pieces of two kinds may be the same bytes."""
     accepted: int
-    """What counts in the gateway's tallies now."""
+    """Reports in the gateway's tallies now."""
     exposed: dict[str, int]
     """Reports refused by the gateway, by cause."""
     honest_exposed: int
-    """Honest reports refused, for whatever cause."""
+    """Honest reports that were refused for any cause."""
     honest_devices_exposed: int
     lost: int
-    """Acknowledged by the broker, presentable, and not in the tallies (or not in the log, for exposed devices)."""
+    """Acknowledged valid reports that are missing in the tallies (for exposed devices, in the log)."""
     double_counted: int
-    """In the tallies beyond what was published."""
+    """Reports in the tallies beyond those published."""
     altered: int
-    """In the log with another outcome than the one that was sent."""
+    """Reports in the log with another outcome than was sent."""
     attacks: dict[str, KindFindings] = field(default_factory=dict)
     steady: bool = True
-    """Whether all of it is of one moment: a gateway that writes meanwhile cannot be judged for good."""
+    """Whether the store did not change during the comparison. Otherwise the comparison is not final."""
 
     @property
     def exact(self) -> bool:
-        """Whether the tallies are what was published, nothing honest was refused, and all that had to be exposed was."""
+        """Whether the tallies match the published reports, nothing honest was refused, and every attack was exposed as it must be."""
         return not self.faults()
 
     def faults(self) -> list[str]:
-        """What is not as it must be, in words; empty when everything is."""
+        """Return the faults in words; empty if there are no faults."""
         found = [] if self.published else ["nothing was published, so nothing is shown"]
         for count, text in (
             (self.unacknowledged, "reports not acknowledged by the broker"),
@@ -189,16 +189,16 @@ class Findings:
 
     @property
     def settled(self) -> bool:
-        """Whether the gateway has heard of every single piece."""
+        """Whether the gateway has a record of every piece."""
         return self.steady and not self.lost and not any(kind.unheard for kind in self.attacks.values())
 
     def table(self) -> dict[str, Any]:
-        """As JSON wants it."""
+        """Return it as plain values for JSON."""
         return asdict(self)
 
 
 def judge(truth: Path, store: Archive) -> Findings:
-    """Compare a truth file with a gateway's store; both may be in use."""
+    """Compare a truth file with a gateway's store. Both may be in use."""
     connection = sqlite3.connect(f"{truth.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
         profiles = [int(profile) for (profile,) in connection.execute("SELECT DISTINCT profile FROM report")]
@@ -261,7 +261,7 @@ class _Referee:
         return {verdict.label: count for verdict, count in counts if count and verdict not in harmless}
 
     def _tallies(self) -> tuple[int, int]:
-        """Missing from and surplus in the tallies, outcome by outcome; devices that the gateway has withdrawn do not count."""
+        """Return the numbers of reports missing and surplus in the tallies, by outcome, without withdrawn devices."""
         counting = """FROM sent LEFT JOIN gateway.device AS state USING (device)
                       WHERE NOT bad AND NOT COALESCE(withdrawn, 0) GROUP BY sent.profile, idx, sign"""
         least = self._outcomes(f"SELECT sent.profile, idx, sign, SUM(acked) {counting}")
@@ -278,7 +278,7 @@ class _Referee:
         )
 
     def _unlogged(self) -> int:
-        """Presentable reports of withdrawn devices: they have left the tallies, and the log must still have them."""
+        """Return the number of valid reports of withdrawn devices that are missing in the log. They have left the tallies."""
         return self._one(
             """SELECT COUNT(*) FROM sent JOIN gateway.device AS state USING (device)
                LEFT JOIN gateway.log USING (device, number)
@@ -306,7 +306,7 @@ class _Referee:
         return kinds
 
     def _pieces(self, kinds: dict[str, KindFindings]) -> None:
-        """Look each distinct bad piece up among the exposures. A replay leaves none: it must merely not count."""
+        """Look up each distinct bad piece among the exposures. A replay leaves no exposure; it must only not count twice."""
         dropped = Counter(self._books.dropped)
         rows = self._connection.execute(
             """SELECT kind, verdict, COUNT(*) FROM
@@ -354,7 +354,7 @@ class _Referee:
 
 
 def _take(dropped: Counter[Verdict], verdicts: Collection[Verdict], count: int) -> int:
-    """Take up to `count` of what was dropped under these verdicts; each dropped piece vouches once."""
+    """Take up to `count` from the dropped pieces with these verdicts. Each dropped piece is used once."""
     taken = 0
     for verdict in verdicts:
         some = min(count - taken, dropped[verdict])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What simulated devices keep until a gateway confirms it, as real ones do: same receipts, same patience."""
+"""Run a simulated fleet against a broker at a rate, and resend messages until a gateway confirms them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOPIC = re.compile(r"/[0-9a-f]{2}/([0-9a-f]{8})/receipt$")
 
 @dataclass
 class _Waiting:
-    """A message that the broker has taken."""
+    """A message that the broker has acknowledged and no gateway has confirmed."""
 
     message: Outgoing
     again_at: float
@@ -32,14 +32,14 @@ class _Waiting:
 
 
 class Confirmation:
-    """The messages that wait for receipts. Those with nothing in them that a gateway may store wait for none.
+    """The messages that wait for receipts, as on real devices. Messages without a valid report wait for nothing.
 
     Parameters
     ----------
     keys : mapping
         Each device's receipt key.
     pause : float
-        Seconds after which a message is sent again; doubles each time, up to an hour, with jitter.
+        Seconds until a message is resent. They double each time, up to an hour, with jitter.
     """
 
     def __init__(self, keys: Mapping[int, bytes], *, pause: float) -> None:
@@ -49,21 +49,21 @@ class Confirmation:
         self._waiting: dict[int, dict[int, _Waiting]] = {}
         self._last: dict[int, Receipt] = {}
         self.refused = 0
-        """Messages on a receipt's topic that were none."""
+        """Invalid messages on receipt topics."""
         self.heard = 0
-        """Receipts."""
+        """Valid receipts."""
 
     @property
     def waiting(self) -> int:
-        """How many messages the broker has taken and no gateway has confirmed."""
+        """The number of messages that the broker has acknowledged and no gateway has confirmed."""
         return sum(len(messages) for messages in self._waiting.values())
 
     def sent(self, messages: Sequence[Outgoing]) -> None:
-        """Messages are on their way to the broker."""
+        """Note messages that were sent to the broker."""
         self._sent |= {message.id: message for message in messages if message.numbers}
 
     def acknowledged(self, ids: Sequence[int], now: float) -> list[int]:
-        """The broker has taken these; returns those that wait for nobody else, or no longer."""
+        """Note messages that the broker has acknowledged. Return those that need not wait for a receipt."""
         done = []
         for id_ in ids:
             message = self._sent.pop(id_, None)
@@ -76,11 +76,11 @@ class Confirmation:
         return done
 
     def received(self, topic: str, payload: bytes) -> list[int]:
-        """What has arrived on a receipt's topic; returns the messages that it settles."""
+        """Process a message on a receipt topic. Return the messages that it settles."""
         named = _TOPIC.search(topic)
         device = int(named[1], 16) if named else 0
         if device not in self._keys:
-            return []  # of the fleet, but not one that is simulated here; some brokers also deliver what nobody asked for
+            return []  # a device of the fleet that is not simulated here, or a topic that was not subscribed to
         try:
             receipt = read_receipt(self._keys[device], device, payload)
         except PeelError:
@@ -95,18 +95,18 @@ class Confirmation:
         return settled
 
     def _settles(self, message: Outgoing) -> bool:
-        """Whether the device's last receipt does; it may have been faster than the broker's acknowledgement."""
+        """Return whether the device's last receipt settles a message. It may have come before the broker's acknowledgement."""
         receipt = self._last.get(message.device)
         return receipt is not None and all(map(receipt.settles, message.numbers))
 
     def forget_pauses(self) -> None:
-        """What waits is overdue, as for devices that have just booted."""
+        """Make all waiting messages overdue, as on devices that have just booted."""
         for kept in self._waiting.values():
             for id_, each in kept.items():
                 kept[id_] = _Waiting(each.message, 0.0, self._pause)
 
     def overdue(self, now: float) -> list[Outgoing]:
-        """Messages that have waited long enough to be sent again, oldest first."""
+        """Return the messages that are due to be resent, oldest first."""
         late = [each.message for kept in self._waiting.values() for each in kept.values() if each.again_at <= now]
         return sorted((message for message in late if message.id not in self._sent), key=lambda message: message.id)
 
@@ -118,25 +118,25 @@ _LOOK_SECONDS = 0.5
 
 @dataclass
 class Progress:
-    """How far a run is."""
+    """The progress of a run."""
 
     published: int = 0
-    """Reports handed to MQTT, those of attackers included."""
+    """Reports handed to MQTT, including attackers'."""
     acknowledged: int = 0
     """Messages that the broker has acknowledged."""
     confirmed: int = 0
     """Messages that a gateway has confirmed."""
     resent: int = 0
-    """Messages sent again, of an earlier run or of this one, because they were not confirmed (or acknowledged, where that is enough)."""
+    """Resent messages, of this run or an earlier one, which were not confirmed (or acknowledged, if that is enough)."""
     held_back: bool = False
-    """Whether the profile's quota keeps the fleet below the rate that was asked for."""
+    """Whether the profile's quota keeps the fleet below the requested rate."""
     seconds: float = 0.0
 
 
 class Simulation:
     """Runs a fleet against a broker until enough is published, time is up, or `stop` is called.
 
-    With a `confirmation` devices keep their reports until a gateway has confirmed them; without, until the broker has.
+    With a `confirmation` devices keep their reports until a gateway has confirmed them, otherwise until the broker has.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Simulation:
         self.progress = Progress()
 
     def stop(self) -> None:
-        """End the run after the step at hand; safe from any thread and from a signal handler."""
+        """End the run after the current step. Safe in any thread and in a signal handler."""
         self._stopping.set()
 
     def run(self, *, reports: int | None = None, seconds: float | None = None) -> Progress:
@@ -186,7 +186,7 @@ class Simulation:
         return self.progress
 
     def drain(self, seconds: float) -> bool:
-        """Wait until everything is acknowledged; False when that took longer."""
+        """Wait until everything is acknowledged. Return False on timeout."""
         deadline = time.monotonic() + seconds
         while self._publisher.outstanding and time.monotonic() < deadline:
             self._pump(_STEP_SECONDS)
@@ -194,21 +194,21 @@ class Simulation:
 
     @property
     def unconfirmed(self) -> int:
-        """Messages that the broker has taken and no gateway has confirmed."""
+        """The number of messages that the broker has acknowledged and no gateway has confirmed."""
         return self._confirmation.waiting if self._confirmation else 0
 
     @property
     def receipts(self) -> int:
-        """Receipts heard."""
+        """The number of receipts received."""
         return self._confirmation.heard if self._confirmation else 0
 
     def power_cycle(self) -> None:
-        """Have all devices boot: they send what waits for a receipt at once, however long they meant to wait."""
+        """Reboot all devices: they resend their unconfirmed messages at once."""
         if self._confirmation is not None:
             self._confirmation.forget_pauses()
 
     def confirm(self, seconds: float) -> bool:
-        """Wait until a gateway has confirmed what devices keep; False when that took longer."""
+        """Wait until a gateway has confirmed all messages. Return False on timeout."""
         deadline = time.monotonic() + seconds
         while self.unconfirmed and time.monotonic() < deadline:
             self._pump(_STEP_SECONDS)
@@ -224,7 +224,7 @@ class Simulation:
         self._publisher.publish(messages)
 
     def _step(self, due: int) -> None:
-        """Make and send what is due, in rounds in which each device speaks once at most."""
+        """Make and send the reports that are due, in rounds with at most one message per device."""
         while due > 0 and self._publisher.has_room() and not self._stopping.is_set():
             messages = self._fleet.reports(due, time.monotonic())
             self.progress.held_back = not messages
@@ -246,7 +246,7 @@ class Simulation:
             self._settle(self._confirmation, ids)
 
     def _settle(self, confirmation: Confirmation, acknowledged: Sequence[int]) -> None:
-        """Have what is confirmed forgotten, and what waits too long sent again."""
+        """Forget confirmed messages and resend overdue ones."""
         now = time.monotonic()
         done = confirmation.acknowledged(acknowledged, now)
         settled = [id_ for receipt in self._publisher.take_receipts() for id_ in confirmation.received(*receipt)]

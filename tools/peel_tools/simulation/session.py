@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A simulation put together: fleet folder, truth file and broker in, a run that can be started and stopped out."""
+"""A session puts a simulation together from a fleet folder, a truth file and a broker; a rig is a site with simulated devices."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ __all__ = ["Plan", "Rig", "Session", "fleet_of", "make_fleet", "true_history", "
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to simulate."""
+    """The parameters of a simulation."""
 
     rate: float = 1000.0
     """Reports per second, all devices and attackers together."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Attacks by kind."""
     seed: int | None = None
-    """The same seed makes the same run; None draws one. A truth file that is continued keeps its own."""
+    """The same seed makes the same run; None draws one. A continued truth file keeps its seed."""
     devices: int | None = None
-    """How many of the fleet's active devices take part; None for all."""
+    """The number of active devices that take part; None for all."""
     burst: int = 4
-    """Reports that a device makes at a time and sends in one message."""
+    """The reports that a device makes at once and sends in one message."""
     connections: int = 4
     """MQTT connections that the devices share."""
     power_cut: float = 0.0
-    """Probability that a device loses its power after a burst."""
+    """The probability of a power cut after a burst."""
     csv: Path | None = None
-    """Readings from this file instead of the built-in traces."""
+    """A file with readings, instead of the built-in traces."""
     confirm: str = "gateway"
-    """Who must have a report before its device forgets it: `gateway` or `broker`."""
+    """A device forgets a report once the `gateway` has confirmed it, or once the `broker` has acknowledged it."""
     resend_seconds: float = 60.0
-    """How long a device waits for a gateway to confirm before it sends again; doubles each time."""
+    """Seconds until a device resends an unconfirmed report. They double each time."""
 
 
 class Session:
-    """A simulation between `start` and `stop`. ValueError, DatasetError, TruthError and FleetError say what cannot work."""
+    """A simulation between `start` and `stop`. Raises ValueError, DatasetError, TruthError or FleetError if it cannot work."""
 
     def __init__(
         self,
@@ -103,15 +103,15 @@ class Session:
 
     @property
     def unplayed(self) -> list[str]:
-        """Device attacks that were asked for and that no device plays."""
+        """Requested device attacks without a device."""
         return self._fleet.unplayed
 
     def switch(self, attack: str, on: bool) -> None:
-        """Start or stop an attack; on the thread that runs the simulation, between its steps."""
+        """Start or stop an attack. Call this between steps, in the thread that runs the simulation."""
         self._fleet.switch(attack, on)
 
     def start(self) -> None:
-        """Connect to the broker; PublisherError when it is not there."""
+        """Connect to the broker. Raise PublisherError if it cannot be reached."""
         try:
             self._publisher.start()
         except BaseException:
@@ -134,7 +134,7 @@ class Session:
 
 
 def _taking_part(snapshot: FleetSnapshot, count: int | None) -> FleetSnapshot:
-    """The fleet as its first active devices alone."""
+    """Return the fleet with `count` of its active devices, spread evenly, or with all of them."""
     active = [device for device in snapshot.devices if device.state == ACTIVE and device.bundles]
     if count is not None and count > len(active):
         raise ValueError(
@@ -155,14 +155,14 @@ def _taking_part(snapshot: FleetSnapshot, count: int | None) -> FleetSnapshot:
 
 
 def _receipt_keys(snapshot: FleetSnapshot) -> dict[int, bytes]:
-    """Of each device's last bundle, which is the one that is simulated."""
+    """Return the receipt key of each device's last bundle, which is the simulated one."""
     ring = snapshot.keyring
     keys = ring.keys.receipt[ring.last_bundle]
     return {device: key.tobytes() for device, key in zip(ring.device_ids.tolist(), keys, strict=True)}
 
 
 def _spread(items: list[Device], count: int) -> list[Device]:
-    """`count` items at even distances, so that each profile keeps its share."""
+    """Return `count` items at even distances, so that each profile keeps its share."""
     return [items[place * len(items) // count] for place in range(count)]
 
 
@@ -171,14 +171,14 @@ def _traces(profile: Profile, data: Dataset | None, seed: int) -> Traces:
 
 
 def true_means(truth: Truth, profile: Profile, since: float = 0) -> dict[str, float]:
-    """The mean of the readings behind all acknowledged honest reports, in each attribute's unit; of categories each one's share."""
+    """Return the true mean of each attribute in its unit, or the share of each category, over all acknowledged honest reports."""
     _, means = truth.means(profile.id, profile.size, since)
     values = means if profile.categorical else from_q15(profile, means)
     return {profile.label(place): value for place, value in enumerate(values.tolist())}
 
 
 def true_history(truth: Truth, profile: Profile, place: int, seconds: int, since: float = 0) -> list[tuple[int, float]]:
-    """The same for one attribute or category over time: when each stretch of `seconds` begins, and its mean."""
+    """Return the truth of one attribute or category over time: the start of each span of `seconds`, and its mean."""
     starts, means = truth.history(profile.id, place, seconds, since)
     if not profile.categorical:
         means = from_q15(profile, means[:, None])[:, place]
@@ -204,22 +204,22 @@ _POLL_SECONDS = 0.3
 
 
 class Rig(Site):
-    """A site with simulated devices, and the truth about them.
+    """A site with simulated devices and their truth, for the demonstration and tests.
 
     Parameters
     ----------
     numeric, categorical : int
-        Devices with the greenhouse profile and with the vents profile; a fleet that is in the folder already is taken as it is.
+        The numbers of devices with the greenhouse and the vents profile. A fleet that exists in the folder is used unchanged.
     profiles : sequence of Path
-        Profiles of one's own instead of these: all devices together are spread over them.
+        Other profiles instead of these two, over which all devices are spread.
     persistent : bool
-        Whether the broker keeps its sessions over a restart.
+        Whether the broker keeps its sessions across a restart.
     embedded : bool, optional
         Which broker: see `peel_tools.servers.broker.Broker`.
     broker : AnyBroker, optional
-        Another broker than these two; it is closed with the site.
+        Another broker, which is closed with the site.
     settings : mapping
-        Further settings of the gateway by field name.
+        Further settings of the gateway, by field name.
     """
 
     def __init__(
@@ -246,12 +246,12 @@ class Rig(Site):
         self.add_gateway(settings=settings)
 
     def session(self, plan: Plan, *, on_progress: Callable[[Progress], None] = lambda progress: None) -> Session:
-        """Devices that report to this broker; the truth is continued from session to session."""
+        """Return a session of devices that report to this broker. All sessions continue the same truth."""
         address = BrokerAddress(host=self.broker.host, port=self.broker.port)
         return Session(self.fleet, address, self.truth_path, plan, on_progress=on_progress)
 
     def settled(self, seconds: float) -> Findings:
-        """Wait until the gateway has heard of everything that was acknowledged, and compare; what it has by then otherwise."""
+        """Wait until the gateway has recorded everything that was acknowledged, or until the timeout, and compare."""
         deadline = time.monotonic() + seconds
         while not (findings := self.judged()).settled and time.monotonic() < deadline:
             if self.gateway.pid is None:
@@ -260,13 +260,13 @@ class Rig(Site):
         return findings
 
     def judged(self) -> Findings:
-        """Compare the gateway's books with the truth as they are now."""
+        """Compare the gateway's store with the truth now."""
         with self.gateway.store() as store:
             return judge(self.truth_path, store)
 
 
 def _devices_per_profile(devices: int, profiles: Sequence[Path]) -> dict[str, int]:
-    """Devices per profile, as evenly as it goes."""
+    """Return the number of devices per profile, spread evenly."""
     names = [load_profile(path).name for path in profiles]
     return {
         name: devices * (place + 1) // len(names) - devices * place // len(names) for place, name in enumerate(names)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What simulated sensors read: built-in traces, or the columns of a CSV file.
+"""The readings of simulated sensors: built-in traces, or the columns of a CSV file.
 
-A reading is a function of seed, device and report number, so that a run can be repeated and continued. Number n of a device is
-taken at hour `n * INTERVAL_HOURS` of its own calendar.
+A reading is a function of seed, device and report number, so that a run can be repeated and continued. A device reads number n at hour
+`n * INTERVAL_HOURS` of its calendar.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Traces(ABC):
         self.profile = profile
 
     def readings(self, devices: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
-        """Return what N reports are made of.
+        """Return the readings of N reports.
 
         Returns
         -------
@@ -72,7 +72,7 @@ def from_q15(profile: Profile, readings: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The daily course of a quantity as shares of its range."""
+    """The daily cycle of a quantity, in shares of its range."""
 
     level: float
     swing: float
@@ -80,9 +80,9 @@ class _Shape:
     peak: float
     """Hour of the maximum."""
     drift: float
-    """Amplitude of the weather: a cycle of some days, its own length for each device."""
+    """Amplitude of the weather: a cycle of several days, with another length for each device."""
     spread: float
-    """How far devices differ."""
+    """The spread between devices."""
     noise: float
 
 
@@ -101,9 +101,9 @@ _SHAPES = {
 
 
 class BuiltInTraces(Traces):
-    """Plausible sensors made by rule: a daily cycle, weather over days, differences between devices, noise.
+    """Plausible readings: a daily cycle, weather over days, differences between devices, noise.
 
-    Attributes with a name out of the ordinary get a course of their own, drawn from the name.
+    An attribute with an unknown name gets a cycle derived from the name.
     """
 
     def __init__(self, profile: Profile, seed: int) -> None:
@@ -128,7 +128,7 @@ class BuiltInTraces(Traces):
         return np.stack(columns, axis=1)
 
     def categories(self, devices: Ints, numbers: Ints) -> Ints:
-        """Category c comes up in proportion to 1 / (c + 1), a little more of the later ones at night."""
+        """Return category c in proportion to 1 / (c + 1); at night the later ones are a little more frequent."""
         order = np.arange(1, self.profile.domain + 1)
         draw = _uniform(self._seed, 0x3000, devices, numbers)
         night, day = (
@@ -140,10 +140,9 @@ class BuiltInTraces(Traces):
 
 
 class CsvTraces(Traces):
-    """Columns of a file, called like the attributes (`dataset` says how); that of a categorical profile holds categories, or their indices
-    where they have no names.
+    """Columns of a file with the attributes' names (see `dataset`). A categorical profile's column has categories or their indices.
 
-    Each device starts at a place of its own in each column and goes round.
+    Each device starts at a different row, and continues at the beginning after the last one.
     """
 
     def __init__(self, profile: Profile, data: Dataset, seed: int) -> None:
@@ -189,7 +188,7 @@ def _shape_of(name: str) -> _Shape:
 
 
 def _mixed(words: Words) -> Words:
-    """SplitMix64's finaliser (Steele, Lea, Flood 2014): any 64 bits in, well mixed ones out."""
+    """Return SplitMix64's finaliser (Steele, Lea, Flood 2014) of each word."""
     words = words * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -197,7 +196,7 @@ def _mixed(words: Words) -> Words:
 
 
 def _uniform(seed: int, stream: int, devices: Ints, numbers: Ints) -> Floats:
-    """Numbers in [0, 1) that depend on nothing but the arguments."""
+    """Return numbers in [0, 1) that depend only on the arguments."""
     head = _mixed(np.array([seed % 2**64], np.uint64) + np.uint64(stream))
     words = _mixed(_mixed(head + devices.astype(np.uint64)) + numbers.astype(np.uint64))
     return (words >> np.uint64(11)).astype(np.float64) / 2.0**53

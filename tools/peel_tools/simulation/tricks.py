@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What attackers do to reports: one function for each kind of `attackers.ATTACKS`, named like it.
+"""The attacks on reports: one function for each kind of `attackers.ATTACKS`, with its name.
 
-Each takes a piece that an honest device has made, and returns what is sent in its place.
+Each takes a piece that an honest device has made, and returns the pieces that are sent instead.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ __all__ = [
 ]
 
 _JUMP_SECONDS = 10 * 365 * 86400
-"""How far ahead of its quota a flooding device jumps: well within its bundle, which lasts for twenty years."""
+"""The time by which a flooding device jumps ahead of its quota. Its bundle lasts for twenty years."""
 _TARGET = 0
-"""The attribute that targeted attacks are after."""
+"""The attribute of targeted attacks."""
 _CATEGORY = 1
-"""The category that they are after: not 0, which every hash leaves as it is."""
+"""The category of targeted attacks. It is not 0, which every hash maps to itself."""
 BIAS = 0.95
 _HONEST_NUMBERS = 60
-"""What a sleeper tosses honestly before it turns."""
+"""The honest reports of a sleeper before it turns."""
 _HOARD = 50
-"""Reports that are saved before they are sent at once."""
+"""The reports that a burst saves before it sends them at once."""
 _STRANGERS = 0x7000_0000
-"""Ids from here on belong to nobody: fleets number their devices from 1."""
+"""The first id that belongs to no device; fleets number their devices from 1."""
 
 
 @dataclass
 class Workshop:
-    """What attackers work with."""
+    """The attackers' tools: random numbers, the devices' keys, and saved pieces."""
 
     rng: np.random.Generator
     identities: Mapping[int, Identity]
     hoards: dict[int, list[Piece]] = field(default_factory=dict)
-    """What devices have made and not sent yet."""
+    """Pieces that devices have made and not sent yet."""
 
     def __post_init__(self) -> None:
         self._peers: dict[int, list[Identity]] = {}
@@ -82,15 +82,15 @@ class Workshop:
             self._peers.setdefault(identity.profile.id, []).append(identity)
 
     def profiles(self) -> list[Profile]:
-        """All profiles in use."""
+        """Return all profiles in use."""
         return [peers[0].profile for peers in self._peers.values()]
 
     def bytes(self, least: int, most: int) -> bytes:
-        """Random bytes of a random length."""
+        """Return random bytes of a random length."""
         return self.rng.bytes(int(self.rng.integers(least, most + 1)))
 
     def other_than(self, device: int) -> Identity | None:
-        """Another device with the same profile; None when there is none."""
+        """Return another device with the same profile, or None."""
         peers = self._peers[self.identities[device].profile.id]
         place = int(self.rng.integers(len(peers)))
         other = peers[place] if peers[place].device != device else peers[place - 1]
@@ -98,7 +98,7 @@ class Workshop:
 
 
 Transform = Callable[[Piece, Workshop], Sequence[Piece]]
-"""What comes out where a piece went in: itself altered, with others, or nothing."""
+"""Returns the pieces that are sent instead of one: altered, with others, or no piece at all."""
 
 
 # ---- on the network: no key ----
@@ -127,7 +127,7 @@ def stranger(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def foreign(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Another profile: one of this fleet that is not the device's, or one that nobody knows."""
+    """Use another profile of this fleet, or an unknown one."""
     mine = shop.identities[piece.device].profile
     others = [profile for profile in shop.profiles() if profile.id != mine.id]
     if others and shop.rng.random() < 0.5:
@@ -150,7 +150,7 @@ def forgery(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def unsealed(piece: Piece, shop: Workshop) -> list[Piece]:
-    """The seal taken off and the codeword negated: what structure alone could never see."""
+    """Remove the seal and negate the codeword, which the structure layer alone cannot detect."""
     profile = shop.identities[piece.device].profile
     minus = int(piece.sign > 0)
     return [piece, piece.turned("unsealed", unsealed_frame(profile, piece.device, piece.number, piece.index, minus))]
@@ -169,7 +169,7 @@ def replay(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def tampering(piece: Piece, shop: Workshop) -> list[Piece]:
-    """One bit of the content, of the tag, or of the number's second byte, unless that could make it 0, which no bundle has."""
+    """Change one bit of the content, the tag, or the number's second byte (unless the number could become 0)."""
     frame = bytearray(piece.frame)
     first = NUMBER.end if frame[NUMBER.start] == 0 else NUMBER.end - 1
     place = int(shop.rng.integers(first, len(frame)))
@@ -178,7 +178,7 @@ def tampering(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def negation(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Negates the trits where they would be if nothing were encrypted: b becomes 242 - b."""
+    """Negate the trits as if they were not encrypted: b becomes 242 - b."""
     start, end = TRITS_AT, len(piece.frame) - TAG_BYTES
     body = bytes((242 - byte) % 256 for byte in piece.frame[start:end])
     return [piece.turned("negation", piece.frame[:start] + body + piece.frame[end:])]
@@ -197,7 +197,7 @@ def _resealed(piece: Piece, shop: Workshop, trits: bytes, rule: int | None = Non
 
 
 def _with_symbol(piece: Piece, shop: Workshop, index: int, sign: int) -> Piece:
-    """The same report with another outcome, which is a codeword all the same."""
+    """Return the same report with another valid outcome."""
     profile = shop.identities[piece.device].profile
     return piece.answering(
         index, sign, _resealed(piece, shop, codeword(profile.seed, profile.width, index, int(sign < 0)))
@@ -212,7 +212,7 @@ def reuse(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def flood(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Honest numbers, and now and then one from far ahead: the first contact must not be the jump."""
+    """Send honest numbers, and sometimes one from far ahead. The first report must not be the jump."""
     if shop.rng.random() < 0.5:
         return [piece]
     me = shop.identities[piece.device]
@@ -223,7 +223,7 @@ def flood(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def budget(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Twice the epsilon, and honest about it in the frame: the estimate would be pulled outwards."""
+    """Toss with twice the epsilon and say so in the frame. The estimate would be pulled outwards."""
     profile = shop.identities[piece.device].profile
     epsilon = min(2 * profile.epsilon_q20, 16 * EPSILON_ONE)
     trits = codeword(profile.seed, profile.width, piece.index, int(piece.sign < 0))
@@ -231,7 +231,7 @@ def budget(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def target(piece: Piece, shop: Workshop) -> list[Piece]:
-    """The maximal gain attack (Cao, Jia, Gong 2021): the target attribute, whatever the number assigns."""
+    """Report the target attribute for every number: the maximal gain attack (Cao, Jia, Gong 2021)."""
     if piece.index == _TARGET:
         return [_with_symbol(piece, shop, _TARGET, 1)]
     return [piece.turned("target", _with_symbol(piece, shop, _TARGET, 1).frame)]
@@ -260,24 +260,24 @@ def biased(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def mixed(piece: Piece, shop: Workshop) -> list[Piece]:
-    """A direction of its own for each attribute, half of them plus: over all attributes the signs are even."""
+    """Push half of the attributes up and half down, so that the signs are even over all attributes."""
     return [_with_symbol(piece, shop, piece.index, 1 if (piece.device + piece.index) % 2 else -1)]
 
 
 def sleeper(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Honest for a while, then always plus."""
+    """Be honest for a while, then always report plus."""
     return [piece] if piece.number <= _HONEST_NUMBERS else stuck(piece, shop)
 
 
 def subset(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Any category of the lower half, evenly: none of them is named more often than an honest device may."""
+    """Report the categories of the lower half evenly. Each is named no more often than an honest device may."""
     profile = shop.identities[piece.device].profile
     size = (profile.hash_domain or profile.k) // 2
     return [_speaking_for(piece, shop, int(shop.rng.integers(size)))]
 
 
 def _speaking_for(piece: Piece, shop: Workshop, category: int) -> Piece:
-    """The symbol that speaks for a category, whatever the hash makes of it."""
+    """Return the report whose symbol supports a category under the assigned hash."""
     profile = shop.identities[piece.device].profile
     symbol = category
     if profile.hash_domain:
@@ -302,7 +302,7 @@ def sensor(piece: Piece, shop: Workshop) -> list[Piece]:
 
 
 def burst(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Nothing for a while, then everything at once, to own a moment: an honest coin, for a reading that is a lie."""
+    """Save reports of a false reading and send them at once, to dominate one moment. The coin is honest."""
     hoard = shop.hoards.setdefault(piece.device, [])
     hoard.append(piece)
     if len(hoard) < _HOARD:

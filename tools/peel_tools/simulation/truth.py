@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The truth about a run, in one SQLite file: what was published, by whom, what the broker acknowledged and a gateway confirmed.
+"""The truth of a simulation in one SQLite file: published reports, their senders, acknowledgements and confirmations.
 
-It doubles as the simulated devices' flash. Numbers are reserved in it before they are used; a message is in it before it is sent and
-keeps its bytes until it is confirmed, or acknowledged where that is enough. So whenever the process dies, a message marked as such was,
-and the next run sends all others again, byte by byte, as a device's outbox would: what was lost with the process costs a harmless
-redelivery.
+The file is also the simulated devices' flash. Numbers are reserved in it before they are used. A message is stored before it is sent,
+and keeps its bytes until a gateway has confirmed it (or the broker has acknowledged it, if that is enough). So after a crash the next run
+resends all other messages byte by byte, like a device's outbox. A message that had arrived is then a harmless redelivery.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOMENT_SECONDS = 5
-"""Readings are summed for so long: whoever draws them over time draws no finer."""
+"""Seconds over which readings are summed; charts over time cannot be finer."""
 _APPLICATION_ID = 0x5045544D
 _SCHEMA = f"""
 BEGIN IMMEDIATE;  -- two processes may open a new file at once
@@ -83,35 +82,35 @@ COMMIT;
 
 
 class TruthError(Exception):
-    """A truth file that cannot be used; the message says why."""
+    """A truth file cannot be used. The message says why."""
 
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message that is on its way."""
+    """A message that is to be sent."""
 
     id: int
     device: int
     topic: str
     payload: bytes
     pieces: int
-    """How many frames are in it, or what pretends to be one."""
+    """The number of its frames, real or fake."""
     numbers: tuple[int, ...]
-    """What a receipt must settle: the numbers of its reports, but for what must be refused."""
+    """The numbers of its valid reports, which a receipt must settle."""
 
 
 @dataclass(frozen=True)
 class _Readings:
-    """What honest reports were drawn from."""
+    """The readings behind honest reports."""
 
     profile: int
     honest: int
     sums: Ints
-    """(place, amount), int64[P, 2]; a place may come more than once."""
+    """(place, amount), int64[P, 2]; a place may be repeated."""
 
 
 class Truth:
-    """One truth file; made when it is not there, continued when it is."""
+    """One truth file, created or continued."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -138,7 +137,7 @@ class Truth:
         if tables and application != _APPLICATION_ID:
             raise TruthError(f"{self.path}: a database, but not the truth of a simulation; choose another path")
         self._connection.execute("PRAGMA journal_mode = WAL")
-        # Enough for the death of this process; after that of the machine the last reports may be missing.
+        # This survives a crash of the process. A crash of the machine may lose the last reports.
         self._connection.execute("PRAGMA synchronous = NORMAL")
         if not tables:
             self._connection.executescript(_SCHEMA)
@@ -157,14 +156,14 @@ class Truth:
             raise
 
     def settle(self, key: str, value: str) -> str:
-        """Keep a value under a key the first time; return the one that is kept."""
+        """Store a value under a key unless it has one. Return the stored value."""
         with self._transaction() as connection:
             connection.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT DO NOTHING", (key, value))
             (kept,) = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return str(kept)
 
     def count_run(self) -> int:
-        """Return how many runs this file has seen, this one included."""
+        """Return the number of runs with this file, including this one."""
         with self._transaction() as connection:
             connection.execute(
                 "INSERT INTO meta VALUES ('runs', '1') ON CONFLICT DO UPDATE SET value = CAST(value AS INTEGER) + 1"
@@ -188,20 +187,20 @@ class Truth:
             connection.execute("UPDATE device SET role = ? WHERE device = ?", (role, device))
 
     def note_switched(self, kind: str) -> None:
-        """Note that an attack was not on all the time: nobody can say by when its devices must have been exposed."""
+        """Note that an attack was not on all the time, so that no deadline for its exposure applies."""
         self.settle(f"switched {kind}", "yes")
 
     def reserve(self, devices: npt.NDArray[np.int64], reserved: npt.NDArray[np.int64]) -> None:
-        """Spend numbers: on disk before the coins are tossed."""
+        """Spend numbers. They are on disk before the coins are tossed."""
         with self._transaction() as connection:
             connection.executemany(
                 "UPDATE device SET reserved = ? WHERE device = ?", zip(reserved.tolist(), devices.tolist(), strict=True)
             )
 
     def intend(self, messages: Sequence[tuple[str, int, Sequence[Piece]]], sums: Mapping[int, Ints]) -> list[Outgoing]:
-        """Write down messages, as (topic, profile, pieces), before they are sent.
+        """Store messages, as (topic, profile, pieces), before they are sent.
 
-        `sums` has what the readings of a message's honest reports add up to, (place, amount) int64[P, 2], by the message's position.
+        `sums` has the summed readings of each message's honest reports, (place, amount) int64[P, 2], by the message's position.
         """
         outgoing, rows, reports = [], [], []
         for place, (topic, profile, pieces) in enumerate(messages):
@@ -227,7 +226,7 @@ class Truth:
         return outgoing
 
     def acknowledge(self, ids: Sequence[int]) -> None:
-        """Note that the broker has taken responsibility for these messages."""
+        """Note that the broker has acknowledged these messages."""
         if not ids:
             return
         news = _added([self._pending[id_] for id_ in ids if id_ in self._pending])
@@ -248,7 +247,7 @@ class Truth:
             self._pending.pop(id_, None)
 
     def finish(self, ids: Sequence[int], *, confirmed: bool) -> None:
-        """Forget the bytes of messages that need not be sent again; `confirmed` when a gateway has said so."""
+        """Delete the bytes of messages that need not be resent. `confirmed` is whether a gateway has confirmed them."""
         if not ids:
             return
         with self._transaction() as connection:
@@ -257,7 +256,7 @@ class Truth:
             )
 
     def waiting(self) -> list[Outgoing]:
-        """Return the messages that must be sent again, oldest first."""
+        """Return the messages that must be resent, oldest first."""
         query = """SELECT id, message.device, topic, payload, COUNT(*), GROUP_CONCAT(CASE WHEN NOT bad THEN number END),
                        message.profile, honest, sums
                    FROM message JOIN report ON report.message = message.id
@@ -271,7 +270,7 @@ class Truth:
         return found
 
     def published(self) -> dict[str, int]:
-        """Return the acknowledged reports by kind; an attacker's presentable ones are under its kind too."""
+        """Return the number of acknowledged reports by kind. An attacker's valid reports have its kind, too."""
         query = """SELECT kind, COUNT(*) FROM report JOIN message ON message.id = report.message
                    WHERE acknowledged GROUP BY kind"""
         return dict(self._connection.execute(query).fetchall())
@@ -294,7 +293,7 @@ class Truth:
         return int(reports), sums / reports
 
     def history(self, profile: int, place: int, seconds: int, since: float = 0) -> tuple[Ints, Floats]:
-        """Return when stretches of `seconds` begin, and the mean of one attribute's readings in each, or a category's share."""
+        """Return the starts of spans of `seconds`, and the mean of one attribute's readings in each, or a category's share."""
         query = """SELECT honest.moment / ? * ?, CAST(COALESCE(SUM(amount), 0) AS REAL) / SUM(reports)
                    FROM honest LEFT JOIN reading
                        ON reading.profile = honest.profile AND reading.moment = honest.moment AND place = ?
@@ -304,7 +303,7 @@ class Truth:
 
 
 def _added(news: Sequence[_Readings]) -> list[_Readings]:
-    """Readings of many messages as one per profile, in which every place comes once."""
+    """Sum the readings of many messages per profile and place."""
     added = []
     for profile in sorted({each.profile for each in news}):
         mine = [each for each in news if each.profile == profile]
