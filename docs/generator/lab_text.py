@@ -13,7 +13,7 @@ from peel_research.lab import cells
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.words import Section, sections, summary
 
-__all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_not_exposed", "lab_run", "lab_section"]
+__all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_run", "lab_section"]
 
 FIGURES = Path(__file__).resolve().parents[1] / "lab.json"
 #: Tables that the documents leave to lab.html and lab.json. `lab_attacks` has one row per attack instead of the first four.
@@ -65,15 +65,6 @@ def lab_attacks(kind: str) -> str:
             for name, found in _by_attack(exposable=True).items()
         ]  # fmt: skip
     return _table(header, rows)
-
-
-def lab_not_exposed() -> str:
-    """Return the attacks that no layer exposes and their largest shifts, in one paragraph."""
-    worst = {name: _most(found, "after_over_liar") for name, found in _by_attack(exposable=False).items()}
-    shifts = ", ".join(f"{name.replace('_', ' ')} ({shift})" for name, shift in worst.items())
-    return _paragraph(
-        f"Not exposed in that run, with the shift of the worst statistic relative to that of the worst lie: {shifts}."
-    )
 
 
 def _by_attack(*, exposable: bool) -> dict[str, list[Mapping[str, Any]]]:
