@@ -40,7 +40,7 @@ def is_made(url: Secret, schema: str) -> bool:
 
 
 class Options(TypedDict, total=False):
-    """What an archive and its stores are opened with."""
+    """The options with which an archive and its stores are opened."""
 
     schema: str
     """The PostgreSQL schema of the tables."""
