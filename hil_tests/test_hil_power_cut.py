@@ -18,7 +18,7 @@ from peel_hil.site import TRACES, BoardSite
 from peel_tools.servers.process import free_port
 
 TIMEOUT_MS = 1500
-CUTS = {"mps2": 50, "pico": 15}
+CUTS = {"mps2": 32, "pico": 8}
 
 
 class Witness:

@@ -94,7 +94,7 @@ def test_reports_from_before_the_gateway_s_first_connection(
 
 
 @pytest.mark.boards("mps2")
-def test_whoever_may_publish_cannot_make_a_board_forget(
+def test_a_client_that_may_publish_cannot_make_a_board_forget(
     site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
 ) -> None:
     dut = open_board(link=site.endpoint, folder=tmp_path / "board")

@@ -57,7 +57,7 @@ def test_numbers_grow_with_time_and_never_run_out_of_range() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20 * DAY), st.booleans(), st.sampled_from([0, -1_600_000_000_000]))))
-def test_whoever_is_judged_has_been_granted_the_time_that_passed(steps: list[tuple[int, bool, int]]) -> None:
+def test_a_device_is_judged_with_the_quota_of_all_time_that_passed(steps: list[tuple[int, bool, int]]) -> None:
     """Steps of true time, some with the machine off; the wall clock is right, or decades behind until it is set."""
     true, boot, off = 1_700_000_000_000, 1, 0
     moment = begun = advance(GatewayTime(), Reading(true, boot, true))
@@ -145,7 +145,7 @@ def test_a_day_offline_may_be_delivered_at_once(make_lab: MakeLab, profiles: Mak
 
 
 @pytest.mark.parametrize("days", [0, 40])
-def test_whoever_begins_far_above_has_no_more_numbers_below_than_its_quota_gave_it(
+def test_a_device_that_begins_far_above_has_no_more_numbers_below_than_its_quota(
     make_lab: MakeLab, profiles: Makers, days: int
 ) -> None:
     """A new device chooses its first number. Without a floor all below it would be open at once: a vote for each, though a lie's."""

@@ -74,7 +74,7 @@ def test_gaps_are_told_apart_and_closed_when_they_are(lab: Lab) -> None:
     assert post.said(1) == [Receipt(7)]
 
 
-def test_whoever_sends_again_has_not_heard_and_is_told_again(lab: Lab) -> None:
+def test_a_device_that_sends_again_gets_its_receipt_again(lab: Lab) -> None:
     post = Post(lab)
     (frame,) = lab.frames(1, [1])
     for _ in range(3):

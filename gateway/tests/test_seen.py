@@ -101,7 +101,7 @@ def test_a_number_used_again_after_the_window_counts_once_and_blames_nobody(forg
     assert recount(lab.store, lab).agrees
 
 
-def test_whoever_is_busy_gets_nobody_else_blamed(forgetful: Lab) -> None:
+def test_a_busy_device_gets_no_other_device_blamed(forgetful: Lab) -> None:
     """Device 2 pushes device 1's bodies out; device 1 sends again what it has no receipt for, and goes on."""
     lab = forgetful
     mine = lab.frames(1, range(1, 6))

@@ -47,7 +47,7 @@ def stories(lab: Lab, rng: np.random.Generator) -> Iterator[Sequence[bytes]]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_whoever_was_given_up_is_judged_as_if_it_had_stayed(
+def test_a_device_dropped_from_memory_is_judged_as_if_it_had_stayed(
     labs: tuple[Lab, Lab], rng: np.random.Generator, room: int
 ) -> None:
     roomy, tight = labs

@@ -71,7 +71,7 @@ def test_the_vectors_are_reproduced(frozen: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:]
-    assert int(done.stdout.rsplit(" passed", 1)[0].rsplit(None, 1)[-1]) > 400
+    assert int(done.stdout.rsplit(" passed", 1)[0].rsplit(None, 1)[-1]) > 60
 
 
 def test_the_database_is_what_its_log_says(site: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import pytest
 from peel_core import (
     CODE_NAMES,
     MECHANISMS,
-    Mechanism,
     PeelError,
     ProfileError,
     derive_keys,
@@ -35,53 +34,62 @@ VECTORS = Path(os.environ.get("PEEL_VECTORS", Path(__file__).resolve().parents[3
 """The vectors to run. PEEL_VECTORS can name those of another version."""
 
 
-def cases(pattern: str) -> list[Any]:
-    return list(each_case(pattern))
+def vectors(*patterns: str) -> Callable[[Callable[[dict[str, Any]], None]], Callable[[Path], None]]:
+    """Make a check of one case a test of each file of vectors. Thousands of small tests would take longer than the checks."""
+    paths = sorted(path for pattern in patterns for path in VECTORS.glob(f"{pattern}.json"))
 
+    def decorate(check: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+        @pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
+        def test(path: Path) -> None:
+            for position, case in enumerate(json.loads(path.read_text(encoding="utf-8"))["cases"]):
+                try:
+                    check(case | {"file": path.stem})
+                except BaseException as error:
+                    error.add_note(f"in case {position} of {path.name}")
+                    raise
 
-def each_case(pattern: str) -> Iterator[Any]:
-    for path in sorted(VECTORS.glob(f"{pattern}.json")):
-        for position, case in enumerate(json.loads(path.read_text(encoding="utf-8"))["cases"]):
-            yield pytest.param(case, id=f"{path.stem}-{position}")
+        return test
+
+    return decorate
 
 
 def unhex(case: dict[str, Any], *fields: str) -> list[bytes]:
     return [bytes.fromhex(case[field]) for field in fields]
 
 
-@pytest.mark.parametrize("case", cases("ascon_aead"))
+@vectors("ascon_aead")
 def test_aead(case: dict[str, Any]) -> None:
     key, nonce, ad, text, ciphertext, tag = unhex(case, "key", "nonce", "ad", "text", "ciphertext", "tag")
     assert primitives.ascon_seal(key, nonce, ad, text) == (ciphertext, tag)
     assert primitives.ascon_open(key, nonce, ad, ciphertext, tag) == text
 
 
-@pytest.mark.parametrize("case", cases("ascon_xof"))
+@vectors("ascon_xof")
 def test_xof(case: dict[str, Any]) -> None:
     message, output = unhex(case, "message", "output")
     assert primitives.xof(message, len(output)) == output
 
 
-@pytest.mark.parametrize("case", cases("hash"))
+@vectors("hash")
 def test_hash(case: dict[str, Any]) -> None:
     data, output = unhex(case, "data", "output")
     assert primitives.hash_(case["label"], data, case["length"]) == output
 
 
-@pytest.mark.parametrize("case", cases("keys"))
+@vectors("keys")
 def test_keys(case: dict[str, Any]) -> None:
     keys = derive_keys(*_key_arguments(case))
     found = {f"{name}_key": key[0].tobytes().hex() for name, key in vars(keys).items()}
     assert found == {name: case[name] for name in ("seal_key", "index_key", "receipt_key")}
 
 
-@pytest.mark.parametrize("case", cases("keys_bad_fleet"))
+@vectors("keys_bad_fleet")
 def test_bad_fleet(case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="fleet name"):
         derive_keys(*_key_arguments(case))
 
 
-@pytest.mark.parametrize("case", cases("keys_bad_salt"))
+@vectors("keys_bad_salt")
 def test_bad_salt(case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"salts has shape .*, expected 16 bytes"):
         derive_keys(*_key_arguments(case))
@@ -92,7 +100,7 @@ def _key_arguments(case: dict[str, Any]) -> tuple[Any, ...]:
     return master, case["fleet"], [case["device"]], [case["first"]], salt
 
 
-@pytest.mark.parametrize("case", cases("drbg"))
+@vectors("drbg")
 def test_drbg(case: dict[str, Any]) -> None:
     drbg = primitives.Drbg()
     for step in case["steps"]:
@@ -107,7 +115,7 @@ def test_drbg(case: dict[str, Any]) -> None:
             assert [int.from_bytes(drbg.bytes(4), "little") for _ in step["output"]] == step["output"]
 
 
-@pytest.mark.parametrize("case", cases("rule"))
+@vectors("rule")
 def test_rule(case: dict[str, Any]) -> None:
     if case["expect"] == "ok":
         assert primitives.rule(case["epsilon"], case["k"]) == case["rule"]
@@ -117,35 +125,33 @@ def test_rule(case: dict[str, Any]) -> None:
         assert caught.value.name == case["expect"]
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "case"), [(each, case.values[0]) for each in MECHANISMS.values() for case in cases(each.name)]
-)
-def test_mechanisms(mechanism: Mechanism, case: dict[str, Any]) -> None:
+@vectors(*MECHANISMS)
+def test_mechanisms(case: dict[str, Any]) -> None:
     drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
-    domain, word = case.get("domain", 0), case.get("index_word", 0)
-    symbol = primitives.perturb(mechanism.id, case["rule"], case["k"], domain, word, case["readings"], drbg)
+    domain, word, number = case.get("domain", 0), case.get("index_word", 0), MECHANISMS[case["file"]].id
+    symbol = primitives.perturb(number, case["rule"], case["k"], domain, word, case["readings"], drbg)
     assert symbol == (case["index"], case["minus"])
     assert int.from_bytes(drbg.bytes(4), "little") == case["next_word"]
 
 
-@pytest.mark.parametrize("case", cases("hashing"))
+@vectors("hashing")
 def test_hashes(case: dict[str, Any]) -> None:
     assert case["index_word"] * hash_family.hash_count(case["k"], case["domain"]) >> 32 == case["hash"]
     assert hashing.hashed(case["hash"], case["readings"][0], case["k"], case["domain"]) == case["hashed"]
 
 
-@pytest.mark.parametrize("case", cases("hash_symbols"))
+@vectors("hash_symbols")
 def test_hash_symbols(case: dict[str, Any]) -> None:
     assert hash_family.symbols(case["epsilon"]) == case["symbols"]
 
 
-@pytest.mark.parametrize("case", cases("index"))
+@vectors("index")
 def test_index(case: dict[str, Any]) -> None:
     index_key, header = unhex(case, "index_key", "header")
     assert primitives.index(index_key, header, case["limit"]) == case["index"]
 
 
-@pytest.mark.parametrize("case", cases("projection"))
+@vectors("projection")
 def test_projection(case: dict[str, Any]) -> None:
     word = primitives.codeword(case["seed"], case["width"], case["index"], case["minus"])
     assert word.hex() == case["trits"]
@@ -157,7 +163,7 @@ def encoder(case: dict[str, Any]) -> primitives.Encoder:
     return primitives.Encoder(**fields)
 
 
-@pytest.mark.parametrize("case", cases("report"))
+@vectors("report")
 def test_reports(case: dict[str, Any]) -> None:
     drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
     for report in case["reports"]:
@@ -175,7 +181,7 @@ def test_reports(case: dict[str, Any]) -> None:
         )
 
 
-@pytest.mark.parametrize("case", cases("encode_bad_*"))
+@vectors("encode_bad_*")
 def test_refused_reports(case: dict[str, Any]) -> None:
     drbg = primitives.Drbg(bytes.fromhex(case["entropy"]) or None)
     with pytest.raises(PeelError) as caught:
@@ -228,7 +234,7 @@ def open_with(ring: Any, payload: bytes) -> Opened:
     return Opened(**arrays, packed=packed, widths=widths)
 
 
-@pytest.mark.parametrize("case", cases("payload"))
+@vectors("payload")
 def test_payloads(case: dict[str, Any]) -> None:
     opened = reader(case, bytes.fromhex(case["payload"]))
     names = ["ok" if code == 0 else CODE_NAMES[code] for code in opened.code.tolist()]
@@ -243,7 +249,7 @@ def test_payloads(case: dict[str, Any]) -> None:
             assert opened.trits[row, : width - 1].tolist() == primitives.unpack(width, bytes.fromhex(piece["trits"]))
 
 
-@pytest.mark.parametrize("case", cases("frame_bad_*"))
+@vectors("frame_bad_*")
 def test_refused_frames(case: dict[str, Any]) -> None:
     opened = reader(case, bytes.fromhex(case["frame"]))
     assert CODE_NAMES[int(opened.code[0])] == case["expect"]
@@ -262,7 +268,7 @@ def profile_table(case: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-@pytest.mark.parametrize("case", cases("profile"))
+@vectors("profile")
 def test_profiles(case: dict[str, Any]) -> None:
     profile = make_profile(profile_table(case))
     assert profile.canonical() == case["canonical"]
@@ -273,19 +279,19 @@ def test_profiles(case: dict[str, Any]) -> None:
 KEYS = {"range": ("low", "high"), "category": ("categories", "category"), "width": ("width", "attribute", "category")}
 
 
-@pytest.mark.parametrize("case", cases("profile_bad_*"))
+@vectors("profile_bad_*")
 def test_refused_profiles(case: dict[str, Any]) -> None:
     with pytest.raises(ProfileError) as caught:
         make_profile(profile_table(case))
     assert any(key in caught.value.key for key in KEYS.get(case["expect"], (case["expect"],)))
 
 
-@pytest.mark.parametrize("case", cases("topics"))
+@vectors("topics")
 def test_topics(case: dict[str, Any]) -> None:
     assert device_topic(case["fleet"], case["device"], case["about"]) == case["topic"]
 
 
-@pytest.mark.parametrize("case", cases("receipt"))
+@vectors("receipt")
 def test_receipts(case: dict[str, Any]) -> None:
     key, receipt = unhex(case, "receipt_key", "receipt")
     keys = np.frombuffer(key, np.uint8).reshape(1, 16)
@@ -294,7 +300,7 @@ def test_receipts(case: dict[str, Any]) -> None:
     assert read_receipt(key, case["device"], receipt) == Receipt(case["upto"], runs)
 
 
-@pytest.mark.parametrize("case", cases("receipt_bad_*"))
+@vectors("receipt_bad_*")
 def test_refused_receipts(case: dict[str, Any]) -> None:
     key, receipt = unhex(case, "receipt_key", "receipt")
     with pytest.raises(PeelError) as caught:

@@ -143,7 +143,7 @@ MOST = {
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda strategy: strategy.name)
-def test_whoever_does_not_look_at_his_wealth_is_exposed(strategy: object) -> None:
+def test_an_insider_who_ignores_his_capital_is_exposed(strategy: object) -> None:
     chosen = next(each for each in STRATEGIES if each is strategy)
     waited = exposed_after(chosen, np.random.default_rng(21))
     assert waited is not None
