@@ -65,7 +65,7 @@ def restore(file: Path, config: Path | None, as_json: bool) -> None:
     if as_json:
         print_json({"database": str(settings.store_path), "former": str(aside) if aside else None})
     else:
-        click.echo(f"{settings.store_path}: restored{f'; the former one is {aside}' if aside else ''}")
+        click.echo(f"{settings.store_path}: restored{f'; the former database is now {aside}' if aside else ''}")
 
 
 @click.command()
@@ -75,10 +75,10 @@ def restore(file: Path, config: Path | None, as_json: bool) -> None:
     "--to",
     "destination",
     required=True,
-    help="A new SQLite file, or postgresql://user@host/database, where store.schema must be new and store.partitions is what it gets.",
+    help="A new SQLite file, or postgresql://user@host/database, with a new store.schema and with store.partitions.",
 )
 def migrate(config: Path | None, as_json: bool, destination: str) -> None:
-    """Copy everything into another database, and recount it there. The one that the settings name stays as it is.
+    """Copy everything into another database, and recount it there. The database in the settings is not changed.
 
     Stop all gateways first. Then set store.path or store.url to the new one, and start them again.
     """
@@ -99,7 +99,7 @@ def migrate(config: Path | None, as_json: bool, destination: str) -> None:
 
 
 def _named(settings: Settings, destination: str, bucket_seconds: int) -> Settings:
-    """The settings with another database, which must not be there yet if it is a file."""
+    """Return the settings with another database. Raises SettingsError for an existing file."""
     named = dataclasses.replace(with_store(settings, destination), store_bucket_seconds=bucket_seconds)
     if named.store_url is None:
         refuse_target(settings, named.store_path)
@@ -112,13 +112,13 @@ def _verified(source: Archive, target: Archive, snapshot: FleetSnapshot, alpha: 
         return report
     first = str(report.differences[0]) if report.differences else "other totals"
     raise StoreMismatch(
-        f"{target.place}: is not what {source.place} is ({first}); run no gateway on it, and remove it. "
-        "`peel gateway recount` says whether the source agrees with its own log"
+        f"{target.place}: the copy differs from {source.place} ({first}). Delete the copy. "
+        "`peel gateway recount` checks whether the source agrees with its log."
     )
 
 
 def _totals(archive: Archive) -> Counts:
-    """Without what several partitions may hold each of and one holds once."""
+    """Return the totals without the quarantine: several partitions may each hold a piece that one database holds once."""
     return dataclasses.replace(archive.counts(), quarantined=0, quarantined_bytes=0, dropped={})
 
 
@@ -127,7 +127,7 @@ def _totals(archive: Archive) -> Counts:
 def schema(config: Path | None) -> None:
     """Print the statements that distribute a PostgreSQL database over the servers of a Citus cluster.
 
-    To be run once by its owner, after the gateway has made the tables and before the first report.
+    Its owner runs them once, after the gateway has created the tables and before the first report.
     """
     with explained():
         click.echo(distribution(find_settings(config)), nl=False)
@@ -139,13 +139,12 @@ def schema(config: Path | None) -> None:
 @click.option(
     "--backed-up",
     is_flag=True,
-    help="A copy of the PostgreSQL database exists; of a file the upgrade makes one itself.",
+    help="You have a copy of the PostgreSQL database. The upgrade copies an SQLite file itself.",
 )
 def upgrade(config: Path | None, as_json: bool, backed_up: bool) -> None:
-    """Bring a database of an older version to the version that this gateway needs.
+    """Upgrade a database to the version that this gateway needs.
 
-    Stop all gateways first. A file is copied before it is changed. The upgrade is one transaction: after an error the
-    database is as it was.
+    Stop all gateways first. A file is copied before it is changed. The upgrade is one transaction: an error changes nothing.
     """
     with explained():
         done = upgrade_store(find_used_settings(config), backed_up=backed_up)

@@ -41,7 +41,7 @@ __all__ = ["clock", "gateway", "workers"]
 def clock(config: Path | None, as_json: bool, believed: bool) -> None:
     """Show whether the gateway trusts its machine's clock; with --believe, make it trust the clock.
 
-    If the machine starts with an earlier time than before, the gateway takes its clock to be behind until it reaches that time. Until then
+    If the machine starts with an earlier time than before, the gateway treats its clock as behind until it reaches that time. Until then
     no device is exposed for a flood and nothing is deleted. If the clock was wrong before and is right now, that could take years:
     --believe ends it at once. For one more day nothing is deleted because of its age.
     """

@@ -202,7 +202,7 @@ def _report_row(row: Report) -> list[Any]:
 @json_option
 @_page_options
 def exposures(config: Path | None, as_json: bool, **given: object) -> None:
-    """List reports that only their device can have made wrong, newest first, with the evidence."""
+    """List reports for which a device is to blame, newest first, with the evidence."""
     _list_reports(ExposureQuery, config, as_json, **given)
 
 
@@ -211,7 +211,7 @@ def exposures(config: Path | None, as_json: bool, **given: object) -> None:
 @json_option
 @_page_options
 def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
-    """List refused pieces that no device is blamed for, newest first."""
+    """List refused reports for which no device is to blame, newest first."""
     _list_reports(QuarantineQuery, config, as_json, **given)
 
 
@@ -219,7 +219,9 @@ def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @config_option
 @json_option
-@click.option("--table", type=click.Choice(list(TABLES)), default="reports", show_default=True, help="What.")
+@click.option(
+    "--table", type=click.Choice(list(TABLES)), default="reports", show_default=True, help="The table to write."
+)
 @click.option("--since", help="Unix seconds or ISO 8601; without it from the beginning.")
 @click.option("--until", help="Unix seconds or ISO 8601; without it up to now.")
 def export(file: Path, config: Path | None, as_json: bool, table: str, **given: object) -> None:

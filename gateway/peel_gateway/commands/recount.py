@@ -82,4 +82,4 @@ def _print_replay(report: ReplayReport, what: str, *, as_json: bool) -> None:
     click.echo(f"{report.pieces} {what} taken, {report.accepted} reports accepted")
     print_table(["verdict", "reports"], counts.items())
     for path, cause in kept.items():
-        click.echo(f"kept, it failed again: {path}: {cause}")
+        click.echo(f"failed again and kept: {path}: {cause}")

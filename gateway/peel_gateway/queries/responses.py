@@ -11,44 +11,6 @@ from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
 
 from peel_gateway.planning.outlook import Outlook
 
-__all__ = [
-    "Accident",
-    "Audit",
-    "Broker",
-    "Claims",
-    "Device",
-    "DeviceInDetail",
-    "Devices",
-    "Endpoint",
-    "Estimate",
-    "Estimates",
-    "Evidence",
-    "Exposed",
-    "ExposedDevices",
-    "Figure",
-    "FleetAction",
-    "FrameField",
-    "Group",
-    "Health",
-    "Interval",
-    "Items",
-    "Layer",
-    "LayerVerdict",
-    "Page",
-    "Pardon",
-    "Picture",
-    "Plan",
-    "Profile",
-    "RecentEstimates",
-    "Report",
-    "ReportInDetail",
-    "StoreState",
-    "Summary",
-    "Totals",
-    "moment",
-    "moment_or_none",
-]
-
 Count = Annotated[int, ("minimum", 0)]
 Moment = Annotated[str, ("format", "date-time")]
 DeviceLabel = Annotated[str, ("pattern", "^[0-9a-f]{8}$")]
