@@ -22,9 +22,10 @@ from peel_core.primitives import NUMBER_MAX
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.model.messages import Message
+from peel_gateway.model.tables import DeviceIds
 from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
-from peel_gateway.screening.numbers import used
-from peel_gateway.screening.state_cache import states_of, used_numbers
+from peel_gateway.screening.numbers import used, used_numbers
+from peel_gateway.screening.state_cache import states_of
 from peel_gateway.storage.records import read_log
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -229,7 +230,7 @@ def check(site: Site) -> None:
     assert set(rows) <= delivered
     assert len(rows) + site.pruned == len(delivered), sorted(delivered - set(rows))[:10]
     ids = np.array(sorted(site.devices))
-    assert used(used_numbers(states_of(ids, devices))).tolist() == [
+    assert used(used_numbers(states_of(DeviceIds(ids), devices))).tolist() == [
         len(site.devices[id_].delivered) for id_ in ids.tolist()
     ]
     counted = sum(len(device.counted) for device in site.devices.values() if not device.exposed)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lab import Lab, MakeLab, Makers
 
 from peel_gateway.engine.recount import recount
+from peel_gateway.model.tables import Positions
 from peel_gateway.screening import numbers as numbers_module
 from peel_gateway.screening import state_cache
 from peel_gateway.screening.freshness import RecentReports
@@ -34,11 +35,11 @@ def test_seen_is_a_set_of_numbers_whatever_the_order(batches: list[list[tuple[in
     used: list[set[int]] = [set(), set(), set()]
     for batch in batches:
         rows = np.array(sorted(set(batch)), np.int64).reshape(-1, 2)
-        fresh = unseen(seen, rows[:, 0], rows[:, 1])
+        fresh = unseen(seen, Positions(rows[:, 0]), rows[:, 1])
         for device, number, new in zip(*rows.T.tolist(), fresh.tolist(), strict=True):
             assert new == (number not in used[device] and number > seen.low_water[device])
         at, number = rows[fresh].T
-        seen = enter(seen, at, number, most_holes=most)
+        seen = enter(seen, Positions(at), number, most_holes=most)
         for device, entered in rows[fresh].tolist():
             used[device].add(entered)
     for device, numbers in enumerate(used):
@@ -54,7 +55,7 @@ def test_a_device_that_simply_goes_on_has_no_holes() -> None:
     seen = nobody(2)
     for start in range(1, 1000, 10):
         numbers = np.arange(start, start + 10)
-        seen = enter(seen, np.repeat([0, 1], 10), np.tile(numbers, 2))
+        seen = enter(seen, Positions(np.repeat([0, 1], 10)), np.tile(numbers, 2))
     assert seen.holes.tolist() == [b"", b""] and seen.last_number.tolist() == [1000, 1000]
 
 

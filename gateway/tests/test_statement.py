@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from peel_core.receipts import MAX_RUNS
-from peel_gateway.screening.numbers import MOST_HOLES, NO_HOLES, AckRanges, UsedNumbers, ack_ranges_of, enter
+from peel_gateway.model.tables import NO_HOLES, Positions
+from peel_gateway.screening.numbers import MOST_HOLES, AckRanges, UsedNumbers, ack_ranges_of, enter
 
 
 def seen_of(*devices: list[int]) -> UsedNumbers:
     """Return the record of used numbers of devices that sent these."""
     zeros = np.zeros(len(devices), np.int64)
     nothing = UsedNumbers(zeros, zeros.copy(), np.full(len(devices), NO_HOLES, np.object_), zeros.copy())
-    at = np.repeat(np.arange(len(devices)), [len(numbers) for numbers in devices])
+    at = Positions(np.repeat(np.arange(len(devices)), [len(numbers) for numbers in devices]))
     return enter(nothing, at, np.concatenate([np.zeros(0, np.int64), *(np.array(numbers) for numbers in devices)]))
 
 

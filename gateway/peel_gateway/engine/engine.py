@@ -17,7 +17,7 @@ from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.logs import Log
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import Message, MessageBatch, Senders
-from peel_gateway.model.tables import Aged
+from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, Slots
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import bucketing
 from peel_gateway.screening.batch import front, listen, speakers
@@ -27,9 +27,9 @@ from peel_gateway.screening.e_process import DamagedTestState
 from peel_gateway.screening.effects import MOST_PIECES
 from peel_gateway.screening.judge import ExposedDevice, judge
 from peel_gateway.screening.layers import Policy
-from peel_gateway.screening.numbers import ack_ranges_of
+from peel_gateway.screening.numbers import ack_ranges_of, used_numbers
 from peel_gateway.screening.precheck import precheck
-from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, States, states_of, used_numbers
+from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, states_of
 from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
 
 __all__ = ["BatchReport", "Engine", "look_up", "reading_stored"]
@@ -199,13 +199,13 @@ class Engine:
         senders = senders.only(slots_of(keyring, senders.device) >= 0)
         states = self._states(self._cache, senders.device)
         said = ack_ranges_of(used_numbers(states), senders.lowest)
-        bundle = keyring.find(senders.device, states["last_number"])  # -1 where nothing is stored
+        bundle = keyring.find(senders.device, states.last_number)  # -1 where nothing is stored
         keys = keyring.keys.receipt[bundle]
         receipts = write_receipts(senders.device, keys, said.upto, said.runs, said.run_ends)
         rows = zip(senders.device.tolist(), receipts, bundle.tolist(), strict=True)
         return [(device, receipt) for device, receipt, place in rows if place >= 0]
 
-    def _states(self, cache: StateCache, devices: Ints) -> States:
+    def _states(self, cache: StateCache, devices: DeviceIds) -> DeviceStates:
         """Return the states of devices (ascending) from the cache, or from the store if one of them was evicted."""
         slots = slots_of(cache.context.keyring, devices)
         if cache.row_cache.absent(slots).any():
@@ -297,7 +297,7 @@ class Engine:
             )
 
 
-def look_up(cache: StateCache, slots: Ints, transaction: Transaction) -> None:
+def look_up(cache: StateCache, slots: Slots, transaction: Transaction) -> None:
     """Load the stored states of devices that the cache does not have in memory."""
     absent = cache.absent(slots)
     if len(absent):

@@ -18,11 +18,11 @@ from peel_gateway.engine.engine import reading_stored
 from peel_gateway.engine.recount_states import StateCheck, portions
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
-from peel_gateway.model.tables import Difference, GapTable, LogTable, StoredState
+from peel_gateway.model.tables import NO_HOLES, Difference, GapTable, LogTable, Positions, StoredState
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.screening import numbers
 from peel_gateway.screening.decode_context import DeviceSource
-from peel_gateway.screening.numbers import NO_HOLES, UsedNumbers, enter, unseen, used
+from peel_gateway.screening.numbers import UsedNumbers, enter, unseen, used
 from peel_gateway.screening.state_cache import CACHE_BYTES
 from peel_gateway.storage.store import Archive, Store
 
@@ -303,12 +303,12 @@ class NumberCheck:
     def _used_twice(self, place: Ints, number: Ints) -> Iterator[Difference]:
         """Yield numbers that the log has twice. All holes are kept, however many."""
         (at, numbers), where = unique_rows(place, number)
-        again = (np.bincount(where, minlength=len(at)) > 1) | ~unseen(self._so_far, at, numbers)
+        again = (np.bincount(where, minlength=len(at)) > 1) | ~unseen(self._so_far, Positions(at), numbers)
         for row in np.flatnonzero(again).tolist():
             yield Difference(
                 "seen", f"{self._devices.device[at[row]]:08x}/{numbers[row]}", "used once", "twice in the log"
             )
-        self._so_far = enter(self._so_far, at[~again], numbers[~again], most_holes=2**40)
+        self._so_far = enter(self._so_far, Positions(at[~again]), numbers[~again], most_holes=2**40)
 
     def differences(self) -> Iterator[Difference]:
         """Yield devices with more or fewer used numbers than logged, gaps whose reports came in time, and unsettled numbers."""
@@ -369,7 +369,7 @@ class NumberCheck:
         _, place = self._places(device[strange])
         self._judged[place] = False
 
-    def _places(self, device: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-        """Return a mask of the devices with a state, and the rows of those."""
+    def _places(self, device: Ints) -> tuple[npt.NDArray[np.bool_], Positions]:
+        """Return a mask of the devices with a state, and the positions of those."""
         known = np.isin(device, self._devices.device)
-        return known, np.searchsorted(self._devices.device, device[known])
+        return known, Positions(np.searchsorted(self._devices.device, device[known]))

@@ -11,6 +11,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.tables import DeviceIds
+
 __all__ = ["LONGEST_TOPIC", "Message", "MessageBatch", "Senders"]
 
 Ints = npt.NDArray[np.int64]
@@ -148,14 +150,14 @@ def _joined(parts: Sequence[Ends]) -> Ends:
 class Senders:
     """Devices that sent something that opened under their keys, each once, ascending."""
 
-    device: Ints
+    device: DeviceIds
     lowest: Ints
     """The lowest number that was received of each."""
 
     @classmethod
     def nothing(cls) -> Self:
         """No device."""
-        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return cls(DeviceIds(np.zeros(0, np.int64)), np.zeros(0, np.int64))
 
     @classmethod
     def of(cls, device: Ints, number: Ints) -> Self:
@@ -163,7 +165,7 @@ class Senders:
         devices, at = np.unique(device, return_inverse=True)
         lowest = np.full(len(devices), np.iinfo(np.int64).max)
         np.minimum.at(lowest, at, number)
-        return cls(devices, lowest)
+        return cls(DeviceIds(devices), lowest)
 
     def joined(self, other: Senders) -> Senders:
         """This and more."""
@@ -171,4 +173,4 @@ class Senders:
 
     def only(self, chosen: Bools) -> Senders:
         """Some of the devices, bool[D]."""
-        return Senders(self.device[chosen], self.lowest[chosen])
+        return Senders(DeviceIds(self.device[chosen]), self.lowest[chosen])

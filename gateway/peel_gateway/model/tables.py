@@ -6,9 +6,9 @@ The fields of a table are its columns, named here and nowhere else; the stores t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple, NewType, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,14 @@ from peel_gateway.model.verdict import Verdict
 __all__ = [
     "DEVICE_COLUMNS",
     "MOVING_COLUMNS",
+    "NO_HOLES",
     "STATE_COLUMNS",
     "UNKNOWN_DEVICE",
     "Aged",
     "BucketSpanTable",
     "Counts",
+    "DeviceIds",
+    "DeviceStates",
     "DeviceTable",
     "DeviceTallyTable",
     "DeviceTestTable",
@@ -34,8 +37,11 @@ __all__ = [
     "Found",
     "GapTable",
     "LogTable",
+    "Positions",
     "PrunedTable",
     "Questions",
+    "Rows",
+    "Slots",
     "StoredState",
     "TallyTable",
     "Written",
@@ -44,6 +50,21 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 
 Objects = npt.NDArray[np.object_]
+
+DeviceIds = NewType("DeviceIds", Ints)
+"""Device ids, as in frames and in the store."""
+
+Slots = NewType("Slots", Ints)
+"""Positions of devices in the keyring; -1 for a device that it does not have."""
+
+Rows = NewType("Rows", Ints)
+"""Rows of a table of device states or test states in memory; `RowCache` assigns them to slots."""
+
+Positions = NewType("Positions", Ints)
+"""Positions in arrays with one entry per device: the senders of a batch, or the devices of a recount."""
+
+NO_HOLES = b""
+"""The holes of a device whose numbers simply go on."""
 
 
 @dataclass
@@ -76,11 +97,10 @@ class LogTable:
         return len(self.device)
 
 
-@dataclass
-class DeviceTable:
-    """Device states as columns."""
+@dataclass(frozen=True, kw_only=True)
+class DeviceStates:
+    """Device states as columns, one entry per device; zero, or no holes, for a device that never reported."""
 
-    device: Ints
     first_number: Ints
     """Reference of the token bucket: the first number seen, or what could be reached when the quota last changed."""
     first_tick: Ints
@@ -92,7 +112,7 @@ class DeviceTable:
     low_water: Ints
     """Numbers up to this one were used or given up: what comes under them is refused."""
     holes: Objects
-    """The numbers between the two that were not used yet, as `screening.seen` packs them: bytes."""
+    """The numbers between the two that were not used yet, as `screening.numbers` packs them: bytes."""
     forgone: Ints
     """The count of numbers that were given up."""
     sealed: Ints
@@ -126,14 +146,46 @@ class DeviceTable:
     forfeited: Ints
     """Reports up to this event stay withdrawn, whatever happens: a pardon has left them so."""
 
+    @classmethod
+    def new(cls, count: int) -> Self:
+        """Return the states of devices that never reported."""
+        columns: dict[str, Any] = {name: np.zeros(count, np.int64) for name in STATE_COLUMNS}
+        return cls(**columns | {"holes": np.full(count, NO_HOLES, np.object_)})
+
+    def columns(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+        """Return the columns with their names, in order."""
+        return ((name, getattr(self, name)) for name in STATE_COLUMNS)
+
+    def at(self, places: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> DeviceStates:
+        """Return copies of the states at some places."""
+        return DeviceStates(**{name: column[places] for name, column in self.columns()})
+
+    def put(self, places: npt.NDArray[np.integer], states: DeviceStates) -> None:
+        """Write states to some places, in place."""
+        for name, column in self.columns():
+            column[places] = getattr(states, name)
+
+    def extended(self, count: int) -> DeviceStates:
+        """Return these states and those of more devices that never reported."""
+        new = DeviceStates.new(count)
+        return DeviceStates(**{name: np.append(column, getattr(new, name)) for name, column in self.columns()})
+
+
+STATE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceStates))
+"""The columns of a device's state, without its id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceTable(DeviceStates):
+    """Devices with their states, as a store has them."""
+
+    device: Ints
+
     def __len__(self) -> int:
         return len(self.device)
 
 
-DEVICE_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(DeviceTable))
-
-STATE_COLUMNS = DEVICE_COLUMNS[1:]
-"""The columns of a device's state, without its id."""
+DEVICE_COLUMNS = ("device", *STATE_COLUMNS)
 
 MOVING_COLUMNS = (
     "last_number", "settled", "last_received", "newest_bucket", "bucket_lowest", "bucket_highest", "arrival", "accepted",

@@ -7,7 +7,7 @@ Arrays have one entry per report, or one per device that speaks in the batch (("
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,13 @@ from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import MessageBatch
+from peel_gateway.model.tables import DeviceStates, Positions, Slots
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import freshness, layers
 from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.layers import OPEN, Decoded
-from peel_gateway.screening.numbers import give_up, used
-from peel_gateway.screening.state_cache import StateCache, States, used_numbers
+from peel_gateway.screening.numbers import give_up, used, used_numbers, with_used
+from peel_gateway.screening.state_cache import StateCache
 
 __all__ = ["Batch", "front", "listen", "speakers"]
 
@@ -51,15 +52,15 @@ class Batch:
     """After parse and seal; `OPEN` where nobody has objected."""
     order: Ints
     """The reports that are open, by device and number, equal ones as they came."""
-    senders: Ints
+    senders: Slots
     """Slots of the devices that speak, int64[T]."""
-    at: Ints
+    at: Positions
     """Each report's position among the sending devices; 0 where it says nothing about a device."""
-    before: States
+    before: DeviceStates
     """Of the sending devices, as they were."""
     lowest: Ints
     """The lowest number of each of them in this batch."""
-    states: States
+    states: DeviceStates
     """The same with new devices begun, seals noted, and changed quotas followed."""
 
     def raw(self, row: int) -> bytes:
@@ -73,27 +74,27 @@ def front(opened: Opened, context: DecodeContext) -> Ints:
     return layers.judge_front(opened, context.has_revoked(opened.device))
 
 
-def speakers(opened: Opened, verdicts: Ints) -> Ints:
+def speakers(opened: Opened, verdicts: Ints) -> Slots:
     """Slots of the devices that speak, ascending: nobody without their keys can name them."""
-    return np.unique(opened.slot[verdicts == OPEN]).astype(np.int64)
+    return Slots(np.unique(opened.slot[verdicts == OPEN]).astype(np.int64))
 
 
 def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateCache, moment: GatewayTime) -> Batch:
     """Run the layers before freshness on the verdicts of `front`. The cache holds all `speakers`."""
     context = cache.context
-    number, slot = opened.number.astype(np.int64), opened.slot.astype(np.int64)
+    number, slot = opened.number.astype(np.int64), Slots(opened.slot.astype(np.int64))
     verdicts = _judge_seals(opened, slot, verdicts, cache)
     speaking = verdicts == OPEN
     order = np.flatnonzero(speaking)
     order = order[np.lexsort((number[order], slot[order]))]
     first = np.diff(slot[order], prepend=-1) != 0
-    senders, lowest = slot[order[first]], number[order[first]]
-    at = np.zeros(len(opened), np.int64)
+    senders, lowest = Slots(slot[order[first]]), number[order[first]]
+    at = Positions(np.zeros(len(opened), np.int64))
     at[order] = np.cumsum(first) - 1
     before = cache.gather(senders)
-    sealed = before["sealed"].copy()
+    sealed = before.sealed.copy()
     sealed[at[layers.authenticated(opened, verdicts)]] = 1
-    states = _begin(before | {"sealed": sealed}, context, senders, lowest, moment)
+    states = _begin(replace(before, sealed=sealed), context, senders, lowest, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, context, senders, moment)
     decoded = layers.decode(opened, context.codewords)
@@ -125,32 +126,37 @@ def _cells(opened: Opened, decoded: Decoded, context: DecodeContext) -> Ints:
     return cell
 
 
-def _judge_seals(opened: Opened, slot: Ints, verdicts: Ints, cache: StateCache) -> Ints:
+def _judge_seals(opened: Opened, slot: Slots, verdicts: Ints, cache: StateCache) -> Ints:
     """Refuse unsealed reports of devices that have sealed once, before or in this batch: a downgrade is a forgery."""
     sealed = layers.authenticated(opened, verdicts)
     unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
     if not len(unsealed):
         return verdicts
     verdicts = verdicts.copy()
-    can_seal = (cache.column("sealed", slot[unsealed]) != 0) | np.isin(slot[unsealed], slot[sealed])
+    can_seal = cache.sealed(Slots(slot[unsealed])) | np.isin(slot[unsealed], slot[sealed])
     verdicts[unsealed[can_seal]] = Verdict.UNSEALED
     return verdicts
 
 
-def _begin(states: States, context: DecodeContext, senders: Ints, lowest: Ints, moment: GatewayTime) -> States:
+def _begin(
+    states: DeviceStates, context: DecodeContext, senders: Slots, lowest: Ints, moment: GatewayTime
+) -> DeviceStates:
     """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
-    new = states["first_number"] == 0
-    first = np.maximum(lowest, states["settled"] + 1)
+    new = states.first_number == 0
+    first = np.maximum(lowest, states.settled + 1)
     if new.any():
-        states = states | _given_up(states, context, senders, np.where(new, first, 0), moment)
-    return states | {
-        "first_number": np.where(new, first, states["first_number"]),
-        "first_tick": np.where(new, moment.tick, states["first_tick"]),
-        "settled": np.where(new, first - 1, states["settled"]),
-    }
+        states = _given_up(states, context, senders, np.where(new, first, 0), moment)
+    return replace(
+        states,
+        first_number=np.where(new, first, states.first_number),
+        first_tick=np.where(new, moment.tick, states.first_tick),
+        settled=np.where(new, first - 1, states.settled),
+    )
 
 
-def _given_up(states: States, context: DecodeContext, senders: Ints, first: Ints, moment: GatewayTime) -> States:
+def _given_up(
+    states: DeviceStates, context: DecodeContext, senders: Slots, first: Ints, moment: GatewayTime
+) -> DeviceStates:
     """Devices choose the number that they begin with, so of what is below no more is open than they can have made by now.
 
     That is about the bundle in force. What a device made with a former one is far below and may still come; the keyring bounds it. Nor
@@ -163,23 +169,23 @@ def _given_up(states: States, context: DecodeContext, senders: Ints, first: Ints
     # What came of these, or may still come: all but those given up, where these are not a former bundle's.
     accounted = np.maximum(np.minimum(used(seen), passed), passed - seen.forgone)
     made = freshness.backlog(accounted, now - enrolled, *context.quotas(senders))
-    return vars(give_up(seen, bundle, first - 1 - made))
+    return with_used(states, give_up(seen, bundle, first - 1 - made))
 
 
-def _follow_quota(states: States, context: DecodeContext, senders: Ints, moment: GatewayTime) -> States:
+def _follow_quota(states: DeviceStates, context: DecodeContext, senders: Slots, moment: GatewayTime) -> DeviceStates:
     """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
     quota, period = context.quotas(senders)
-    differs = (states["quota"] != quota) | (states["period"] != period)
-    changed = np.flatnonzero(differs & (states["quota"] != 0))
-    first_number, first_tick = states["first_number"].copy(), states["first_tick"].copy()
+    differs = (states.quota != quota) | (states.period != period)
+    changed = np.flatnonzero(differs & (states.quota != 0))
+    first_number, first_tick = states.first_number.copy(), states.first_tick.copy()
     first_number[changed] = freshness.rebased(
         first_number[changed],
         moment.tick - first_tick[changed],
-        (states["quota"][changed], states["period"][changed]),
+        (states.quota[changed], states.period[changed]),
         (quota[changed], period[changed]),
     )
     first_tick[changed] = moment.tick
-    return states | {"first_number": first_number, "first_tick": first_tick, "quota": quota, "period": period}
+    return replace(states, first_number=first_number, first_tick=first_tick, quota=quota, period=period)
 
 
 def _bodies(messages: MessageBatch, opened: Opened, wanted: Bools) -> Ints:

@@ -29,15 +29,15 @@ looked up, searched or bucketed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.gateway_time import RATE_SLACK_TENTHS
-from peel_gateway.model.tables import BucketSpanTable, Found
+from peel_gateway.model.tables import BucketSpanTable, DeviceStates, Found, Positions, Slots
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.state_cache import StateCache, States
+from peel_gateway.screening.state_cache import StateCache
 
 __all__ = [
     "LOOKBACK",
@@ -74,7 +74,7 @@ _LONGEST = 288
 class Crowded:
     """Devices that send more than their newest bucket holds, or out of order: what they have in older buckets must be known."""
 
-    devices: Ints
+    devices: Positions
     """Positions among the senders."""
     stretch: Ints
     """Seconds over which the room of each is counted."""
@@ -94,7 +94,7 @@ class Bucketed:
     """Per report, Unix seconds; that of the receipt for reports that do not count."""
     table: BucketSpanTable
     """Rows that the store's rows must be widened by."""
-    states: States
+    states: DeviceStates
 
 
 def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
@@ -131,27 +131,29 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
     """
     rows = batch.order[fresh[batch.order]]
     first = np.flatnonzero(np.diff(batch.at[rows], prepend=-1))
-    senders, coming = batch.at[rows[first]], np.diff(first, append=len(rows))
+    who, coming = Positions(batch.at[rows[first]]), np.diff(first, append=len(rows))
     receipt = receipts(batch, bucket_seconds, now)
     oldest, newest = (each.reduceat(receipt[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
     lowest, highest = batch.number[rows[first]], batch.number[rows[first + coming - 1]]  # rows are in this order
-    rates = cache.context.quotas(batch.senders[senders])
+    rates = cache.context.quotas(Slots(batch.senders[who]))
     seconds = stretch(*rates, bucket_seconds)
     capacities = bucket_capacity(*rates, seconds)
+    states = batch.states
     newest_known, low, high, filled = (
-        batch.states[name][senders] for name in ("newest_bucket", "bucket_lowest", "bucket_highest", "bucketed_down_to")
+        column[who]
+        for column in (states.newest_bucket, states.bucket_lowest, states.bucket_highest, states.bucketed_down_to)
     )
     begun = newest_known // seconds == newest // seconds
     span = np.where(begun, np.maximum(high, highest) - low, highest - lowest)
     in_order = lowest >= np.where(begun, low, high + 1)
     mine = np.flatnonzero((oldest != newest) | (oldest < newest_known) | ~in_order | (span >= capacities))
-    senders, oldest, seconds, filled = senders[mine], oldest[mine], seconds[mine], filled[mine]
+    who, oldest, seconds, filled = Positions(who[mine]), oldest[mine], seconds[mine], filled[mine]
     windows = np.minimum(coming, (highest - lowest) // capacities + 1)[mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest), oldest)
-    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, cache, senders, oldest, bucket_seconds))
+    begins = np.maximum(oldest - LOOKBACK * bucket_seconds, _start(batch, cache, who, oldest, bucket_seconds))
     begins = np.maximum(begins, deepest - (_FURTHER + 4 * windows) * seconds)
     return Crowded(
-        devices=senders,
+        devices=who,
         stretch=seconds,
         begins=np.maximum(begins // seconds, -(-kept_from(now, bucket_seconds) // seconds)) * seconds,
         receipt=receipt,
@@ -159,22 +161,28 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
     )
 
 
-def _start(batch: Batch, cache: StateCache, devices: Ints, oldest: Ints, bucket_seconds: int) -> Ints:
+def _start(batch: Batch, cache: StateCache, devices: Positions, oldest: Ints, bucket_seconds: int) -> Ints:
     """Return the first bucket in which senders have room: that of their enrolment, or of their first report if that is earlier."""
-    heard_first = batch.states["first_received"][devices] // 1000 // bucket_seconds * bucket_seconds
+    heard_first = batch.states.first_received[devices] // 1000 // bucket_seconds * bucket_seconds
     enrolled = cache.context.enrolled[batch.senders[devices]] // 1000 // bucket_seconds * bucket_seconds
     start = np.where(heard_first > 0, np.minimum(heard_first, oldest), oldest)
     return np.where(enrolled > 0, np.minimum(enrolled, start), start)
 
 
 def assign_buckets(
-    batch: Batch, cache: StateCache, found: Found, counted: Bools, states: States, crowded: Crowded, bucket_seconds: int
+    batch: Batch,
+    cache: StateCache,
+    found: Found,
+    counted: Bools,
+    states: DeviceStates,
+    crowded: Crowded,
+    bucket_seconds: int,
 ) -> Bucketed:
     """File the reports that count."""
     bucket = crowded.receipt.copy()
-    capacities = bucket_capacity(*cache.context.quotas(batch.senders[crowded.devices]), crowded.stretch)
+    capacities = bucket_capacity(*cache.context.quotas(Slots(batch.senders[crowded.devices])), crowded.stretch)
     ids = cache.context.ids(batch.senders)
-    down_to = states["bucketed_down_to"].copy()
+    down_to = states.bucketed_down_to.copy()
     order = batch.order[counted[batch.order]]
     at = batch.at[order]
     firsts, lasts = (np.searchsorted(at, crowded.devices, side) for side in ("left", "right"))
@@ -186,16 +194,17 @@ def assign_buckets(
         upto = int(bucket[rows].max())
         shelf = _Shelf(begin, upto, int(crowded.stretch[place]), bucket_seconds, capacity=int(capacities[place]))
         shelf.take(found.bucket_spans.bucket[of], found.bucket_spans.lowest[of], found.bucket_spans.highest[of])
-        shelf.take(*(states[name][[device]] for name in ("newest_bucket", "bucket_lowest", "bucket_highest")))
+        known = states.at(np.array([device]))
+        shelf.take(known.newest_bucket, known.bucket_lowest, known.bucket_highest)
         bucket[rows] = shelf.file(bucket[rows], batch.number[rows])
         found_room = bucket[rows][bucket[rows] != NO_BUCKET]
         if len(found_room):
             down_to[device] = found_room.min()
     timed = order[bucket[order] != NO_BUCKET]
-    held = _spans(batch.at[timed], bucket[timed], batch.number[timed])
+    held = _spans(Positions(batch.at[timed]), bucket[timed], batch.number[timed])
     newest = _newest(held)
     begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.bucket_spans)
-    noted = _note(states | {"bucketed_down_to": down_to}, newest, begun)
+    noted = _note(replace(states, bucketed_down_to=down_to), newest, begun)
     return Bucketed(bucket=bucket, table=_older(states, noted, ids, held), states=noted)
 
 
@@ -203,22 +212,22 @@ def assign_buckets(
 class _Spans:
     """The lowest and highest number that come into buckets: rows by device and bucket, each once."""
 
-    device: Ints
+    device: Positions
     """Positions among the senders."""
     bucket: Ints
     lowest: Ints
     highest: Ints
 
 
-def _spans(device: Ints, bucket: Ints, number: Ints) -> _Spans:
+def _spans(device: Positions, bucket: Ints, number: Ints) -> _Spans:
     """Find the spans of reports that are sorted by device and number; mostly all of a device's are in one bucket."""
     if np.any((device[1:] == device[:-1]) & (bucket[1:] < bucket[:-1])):
         order = np.lexsort((number, bucket, device))
-        device, bucket, number = device[order], bucket[order], number[order]
+        device, bucket, number = Positions(device[order]), bucket[order], number[order]
     new = np.ones(len(device) + 1, np.bool_)
     new[1:-1] = (device[1:] != device[:-1]) | (bucket[1:] != bucket[:-1])
     first, last = np.flatnonzero(new[:-1]), np.flatnonzero(new[1:])
-    return _Spans(device[first], bucket[first], number[first], number[last])
+    return _Spans(Positions(device[first]), bucket[first], number[first], number[last])
 
 
 class _Shelf:
@@ -332,38 +341,46 @@ class _Windows:
         return window
 
 
-def _older(before: States, after: States, ids: Ints, held: _Spans) -> BucketSpanTable:
+def _older(before: DeviceStates, after: DeviceStates, ids: Ints, held: _Spans) -> BucketSpanTable:
     """Return what comes into buckets that are not their device's newest: put there now, or until now in its newest."""
-    older = held.bucket < after["newest_bucket"][held.device]
-    moved = np.flatnonzero((after["newest_bucket"] != before["newest_bucket"]) & (before["newest_bucket"] > 0))
-    columns = ((held.bucket, "newest_bucket"), (held.lowest, "bucket_lowest"), (held.highest, "bucket_highest"))
+    older = held.bucket < after.newest_bucket[held.device]
+    moved = np.flatnonzero((after.newest_bucket != before.newest_bucket) & (before.newest_bucket > 0))
+    columns = (
+        (held.bucket, before.newest_bucket),
+        (held.lowest, before.bucket_lowest),
+        (held.highest, before.bucket_highest),
+    )
     return BucketSpanTable(
         ids[np.concatenate([held.device[older], moved])],
-        *(np.concatenate([column[older], before[name][moved]]) for column, name in columns),
+        *(np.concatenate([now[older], then[moved]]) for now, then in columns),
     )
 
 
 def _newest(held: _Spans) -> _Spans:
     """Return what comes into the newest bucket of each device."""
     last = np.diff(held.device, append=-1) != 0
-    return _Spans(held.device[last], held.bucket[last], held.lowest[last], held.highest[last])
+    return _Spans(Positions(held.device[last]), held.bucket[last], held.lowest[last], held.highest[last])
 
 
-def _after_a_wrong_clock(added: _Spans, now: int, states: States, ids: Ints, bucket_spans: BucketSpanTable) -> Bools:
+def _after_a_wrong_clock(
+    added: _Spans, now: int, states: DeviceStates, ids: Ints, bucket_spans: BucketSpanTable
+) -> Bools:
     """Find the buckets that are their device's newest although the clock once was further: those in which it has nothing yet."""
-    ahead = states["newest_bucket"][added.device] > now
+    ahead = states.newest_bucket[added.device] > now
     for place in np.flatnonzero(ahead).tolist():
         of = slice(*np.searchsorted(bucket_spans.device, ids[added.device[place]] + np.arange(2)))
         ahead[place] = added.bucket[place] not in bucket_spans.bucket[of]
     return np.asarray(ahead)
 
 
-def _note(states: States, added: _Spans, begun: Bools) -> States:
+def _note(states: DeviceStates, added: _Spans, begun: Bools) -> DeviceStates:
     """Remember the newest bucket of each device and its numbers; some are begun now whatever there was."""
     who, when = added.device, added.bucket
-    bucket, lowest, highest = (states[name].copy() for name in ("newest_bucket", "bucket_lowest", "bucket_highest"))
+    bucket, lowest, highest = (
+        column.copy() for column in (states.newest_bucket, states.bucket_lowest, states.bucket_highest)
+    )
     newer, same = begun | (when > bucket[who]), when == bucket[who]
     lowest[who[same]] = np.minimum(lowest[who[same]], added.lowest[same])
     highest[who[same]] = np.maximum(highest[who[same]], added.highest[same])
     bucket[who[newer]], lowest[who[newer]], highest[who[newer]] = when[newer], added.lowest[newer], added.highest[newer]
-    return states | {"newest_bucket": bucket, "bucket_lowest": lowest, "bucket_highest": highest}
+    return replace(states, newest_bucket=bucket, bucket_lowest=lowest, bucket_highest=highest)

@@ -14,6 +14,7 @@ from peel_core import Keyring, Opened
 from peel_core.batch import pack_trits, project_many, unpack_trits
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway._kernels import ffi, lib
+from peel_gateway.model.tables import DeviceIds, Slots
 
 __all__ = ["Codewords", "DecodeContext", "DeviceSource", "TimesFromDicts", "slots_of"]
 
@@ -163,9 +164,9 @@ class DecodeContext:
             return np.zeros(len(devices), np.bool_)
         return np.isin(devices, self.revoked)
 
-    def ids(self, slots: Ints) -> Ints:
+    def ids(self, slots: Slots) -> DeviceIds:
         """Device ids of some slots."""
-        return self.keyring.device_ids[slots].astype(np.int64)
+        return DeviceIds(self.keyring.device_ids[slots].astype(np.int64))
 
     def members(self, position: int) -> npt.NDArray[np.bool_]:
         """Return True for each slot whose device ever had a bundle of a profile, bool[D]."""
@@ -178,7 +179,7 @@ class DecodeContext:
         """Ids of the profiles, in their order."""
         return np.array([profile.id for profile in self.keyring.profiles], np.int64)
 
-    def quotas(self, slots: Ints) -> tuple[Ints, Ints]:
+    def quotas(self, slots: Slots) -> tuple[Ints, Ints]:
         """Quota and period of each slot's profile."""
         quota = np.array([profile.quota for profile in self.keyring.profiles], np.int64)
         period = np.array([profile.period for profile in self.keyring.profiles], np.int64)
@@ -190,10 +191,10 @@ def _milliseconds(seconds: Floats) -> Ints:
     return np.rint(1000 * seconds).astype(np.int64)
 
 
-def slots_of(keyring: Keyring, devices: Ints) -> Ints:
+def slots_of(keyring: Keyring, devices: DeviceIds) -> Slots:
     """Slots of device ids in a keyring, -1 for those it does not have."""
     ids = keyring.device_ids
     if not len(ids):
-        return np.full(len(devices), -1, np.int64)
+        return Slots(np.full(len(devices), -1, np.int64))
     slot = np.minimum(np.searchsorted(ids, devices.astype(np.uint32)), len(ids) - 1)
-    return np.asarray(np.where(ids[slot] == devices, slot, -1), dtype=np.int64)
+    return Slots(np.asarray(np.where(ids[slot] == devices, slot, -1), dtype=np.int64))

@@ -20,7 +20,7 @@ from peel_core import Profile
 from peel_gateway._kernels import ffi, lib
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import up_to
-from peel_gateway.model.tables import Aged, DeviceTable, DeviceTestTable, GapTable, LogTable
+from peel_gateway.model.tables import Aged, DeviceIds, DeviceTable, DeviceTestTable, GapTable, LogTable, Rows, Slots
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.decode_context import DecodeContext, slots_of
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, DamagedTestState, EProcess, Events
@@ -83,20 +83,20 @@ class DeviceTests:
         self.arrival: Ints = np.zeros(rows, np.int64)
         """The last event that each state knows, 0 where there was none."""
 
-    def rows(self, slots: Ints) -> Ints:
+    def rows(self, slots: Slots) -> Rows:
         """Return the rows of these slots; they must be in memory."""
         return self.row_cache.rows(slots)
 
-    def lacking(self, slots: Ints) -> Bools:
+    def lacking(self, slots: Slots) -> Bools:
         """Return True for each slot that has the profile and is not in memory."""
         return np.asarray(self._members[slots] & self.row_cache.absent(slots))
 
-    def load(self, slots: Ints, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
+    def load(self, slots: Slots, states: Bytes, checkpoint: Ints, arrival: Ints) -> None:
         """Take in states of slots that were lacking."""
         rows = self._assign(slots)
         self.states[rows], self.checkpoint[rows], self.arrival[rows] = states, checkpoint, arrival
 
-    def load_stored(self, slots: Ints, devices: Ints, profile: Profile, stored: DeviceTestTable) -> None:
+    def load_stored(self, slots: Slots, devices: DeviceIds, profile: Profile, stored: DeviceTestTable) -> None:
         """Take in slots that were lacking (sorted ids) as the store has them: everything that they did is in their checkpoints."""
         rows, checkpoint = self._assign(slots), np.full(len(devices), -1, np.int64)
         mine = _rows_of(stored, profile, devices)
@@ -106,7 +106,7 @@ class DeviceTests:
         unpack(self.states, rows[place], [stored.state[at] for at in mine.tolist()])
         self.checkpoint[rows], self.arrival[rows] = checkpoint, np.maximum(checkpoint, 0)
 
-    def _assign(self, slots: Ints) -> Ints:
+    def _assign(self, slots: Slots) -> Rows:
         """Give rows to slots; what is in them is not theirs."""
         rows = self.row_cache.assign(slots)
         added = len(self.row_cache.slot) - len(self.states)
@@ -234,10 +234,10 @@ def restore(
         e_process, members = make_e_process(profile, alpha), context.members(position)
         each = DeviceTests(e_process, members, cache_bytes // len(context.keyring.profiles))
         played = _played_on(stored, profile, e_process, log, gaps)
-        slots = slots_of(context.keyring, played.device)
+        slots = slots_of(context.keyring, DeviceIds(played.device))
         mine = slots >= 0
         mine[mine] = members[slots[mine]]
-        each.load(slots[mine], played.states[mine], played.checkpoint[mine], played.arrival[mine])
+        each.load(Slots(slots[mine]), played.states[mine], played.checkpoint[mine], played.arrival[mine])
         device_tests.append(each)
         other = ~mine & (played.arrival > played.checkpoint)
         aside.append(played.checkpoints(profile, other))
@@ -258,7 +258,7 @@ class _Played:
 
     def checkpoints(self, profile: Profile, which: Bools) -> DeviceTestTable:
         """Some of them as the store wants them."""
-        rows = np.flatnonzero(which)
+        rows = Rows(np.flatnonzero(which))
         return checkpoints(profile, self.device[rows], self.arrival[rows], self.states, rows)
 
 
@@ -326,7 +326,7 @@ def _rows_of(table: DeviceTestTable, profile: Profile, devices: Ints) -> Ints:
     return np.flatnonzero((table.profile == profile.id) & np.isin(table.device, devices))
 
 
-def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Ints) -> DeviceTestTable:
+def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Rows) -> DeviceTestTable:
     """States of devices of a profile, which are in these rows, as the store wants them."""
     return DeviceTestTable(device, np.full(len(device), profile.id), arrival, pack(states, rows))
 

@@ -58,6 +58,7 @@ import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
 from peel_gateway.mechanisms.bets import BETS, BETS_BY_NAME, PREDICTIONS, Bet, Bets, HeavyHitters, Predictions, Sets
+from peel_gateway.model.tables import Rows
 
 __all__ = ["FRESH", "GAP", "TARDY", "DamagedTestState", "EProcess", "Events", "Evidence", "in_words"]
 
@@ -142,7 +143,7 @@ class EProcess:
         """States of devices that have said nothing, uint8[rows, state_bytes]."""
         return np.zeros((rows, self.state_bytes), np.uint8)
 
-    def update(self, states: Bytes, events: Events, places: Ints | None = None) -> Ints:
+    def update(self, states: Bytes, events: Events, places: Rows | None = None) -> Ints:
         """Play events on states, in place, without the GIL.
 
         Parameters

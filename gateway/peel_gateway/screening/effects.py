@@ -14,14 +14,23 @@ from peel_core import CODE_NAMES, Profile
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.grouping import add_up
-from peel_gateway.model.tables import DeviceTestTable, GapTable, LogTable, TallyTable
+from peel_gateway.model.tables import (
+    DeviceIds,
+    DeviceStates,
+    DeviceTestTable,
+    GapTable,
+    LogTable,
+    Rows,
+    Slots,
+    TallyTable,
+)
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.device_tests import DeviceTests, checkpoints, joined
 from peel_gateway.screening.e_process import EProcess, in_words
 from peel_gateway.screening.layers import among, by_verdict
-from peel_gateway.screening.state_cache import Played, States, cohort_rows
+from peel_gateway.screening.state_cache import Played, cohort_rows
 
 __all__ = [
     "MOST_PIECES",
@@ -64,15 +73,15 @@ def device_test_table(
     """Return the test states that are stored with this batch."""
     tables = []
     for profile, of, each in zip(context.keyring.profiles, device_tests, played, strict=True):
-        rows = each.rows[each.stored]
-        ids = context.ids(of.row_cache.slot[rows])
+        rows = Rows(each.rows[each.stored])
+        ids = context.ids(Slots(of.row_cache.slot[rows]))
         tables.append(checkpoints(profile, ids, each.arrival[each.stored], of.states, rows))
     return joined(tables)
 
 
 def in_order(
-    log: LogTable, gaps: GapTable, senders: Ints, states: States, last: int
-) -> tuple[LogTable, GapTable, States]:
+    log: LogTable, gaps: GapTable, senders: DeviceIds, states: DeviceStates, last: int
+) -> tuple[LogTable, GapTable, DeviceStates]:
     """Give the events of a batch their places behind the last one, device by device: reports by their numbers, then gaps.
 
     Reports are sorted so, and so are gaps.
@@ -80,12 +89,12 @@ def in_order(
     device = np.concatenate([log.device, gaps.device])
     place = np.empty(len(device), np.int64)
     place[np.argsort(device, kind="stable")] = last + 1 + np.arange(len(device))
-    arrival = states["arrival"].copy()
+    arrival = states.arrival.copy()
     np.maximum.at(arrival, np.searchsorted(senders, device), place)
     return (
         replace(log, arrival=place[: len(log)]),
         replace(gaps, arrival=place[len(log) :]),
-        states | {"arrival": arrival},
+        replace(states, arrival=arrival),
     )
 
 

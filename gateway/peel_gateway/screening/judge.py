@@ -18,7 +18,7 @@ The layers are stages in order; each takes the verdicts so far and returns a sma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +27,26 @@ from peel_core import Keyring
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
-from peel_gateway.model.tables import MOVING_COLUMNS, DeviceTable, Effects, Found, LogTable
+from peel_gateway.model.tables import (
+    MOVING_COLUMNS,
+    DeviceIds,
+    DeviceStates,
+    DeviceTable,
+    Effects,
+    Found,
+    LogTable,
+    Positions,
+    Slots,
+)
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import bucketing, effects, layers, statistics
 from peel_gateway.screening import numbers as gaps
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.effects import Case, Exhibits, exhibit
 from peel_gateway.screening.layers import OPEN, Policy
-from peel_gateway.screening.numbers import enter
+from peel_gateway.screening.numbers import enter, used_numbers, with_used
 from peel_gateway.screening.precheck import Precheck
-from peel_gateway.screening.state_cache import Change, Played, StateCache, States, used_numbers
+from peel_gateway.screening.state_cache import Change, Played, StateCache
 
 __all__ = ["ExposedDevice", "Judgement", "judge"]
 
@@ -88,15 +98,15 @@ def _come_again(prechecked: Precheck, found: Found) -> Ints:
 class _Standing:
     """Device states with their exposures, and which exposures are new."""
 
-    states: States
+    states: DeviceStates
     exposed: tuple[tuple[int, Verdict], ...] = ()
     """Positions among the senders, with what exposed them."""
 
 
-def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool, moment: GatewayTime) -> _Standing:
+def _expose(standing: _Standing, devices: Positions, causes: Ints, *, withdraw: bool, moment: GatewayTime) -> _Standing:
     """Mark senders; the first cause stays."""
     states = standing.states
-    cause, when, withdrawn = (states[name].copy() for name in ("cause", "cause_time", "withdrawn"))
+    cause, when, withdrawn = states.cause.copy(), states.cause_time.copy(), states.withdrawn.copy()
     new = cause[devices] == 0
     cause[devices[new]] = causes[new]
     when[devices[new]] = moment.seen
@@ -105,9 +115,7 @@ def _expose(standing: _Standing, devices: Ints, causes: Ints, *, withdraw: bool,
         news = new | (withdrawn[devices] == 0)
         withdrawn[devices] = 1
     exposed = [(int(at), Verdict(int(why))) for at, why in zip(devices[news], causes[news], strict=True)]
-    return _Standing(
-        states | {"cause": cause, "cause_time": when, "withdrawn": withdrawn}, (*standing.exposed, *exposed)
-    )
+    return _Standing(replace(states, cause=cause, cause_time=when, withdrawn=withdrawn), (*standing.exposed, *exposed))
 
 
 def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: GatewayTime) -> tuple[Ints, _Standing]:
@@ -116,9 +124,11 @@ def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: GatewayTime) ->
     faulty = np.flatnonzero(_BLAMED[verdicts])
     devices, first = np.unique(batch.at[faulty], return_index=True)
     causes = verdicts[faulty[first]]
-    standing = _expose(_Standing(batch.states), devices, causes, withdraw=policy.withdraw_faulty, moment=moment)
+    standing = _expose(
+        _Standing(batch.states), Positions(devices), causes, withdraw=policy.withdraw_faulty, moment=moment
+    )
     if len(batch.senders):
-        layers.object_to(verdicts, standing.states["withdrawn"][batch.at] != 0, Verdict.WITHDRAWN)
+        layers.object_to(verdicts, standing.states.withdrawn[batch.at] != 0, Verdict.WITHDRAWN)
     return verdicts, standing
 
 
@@ -129,41 +139,40 @@ def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: GatewayTime) ->
 class _Numbers:
     """Numbers that enter the log, and numbers that are no longer expected."""
 
-    states: States
+    states: DeviceStates
     gaps: statistics.Gaps
     late: Ints
 
 
-def _assigning(keyring: Keyring, slots: Ints) -> Bools:
+def _assigning(keyring: Keyring, slots: Slots) -> Bools:
     assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
     return np.asarray(assigns[keyring.profile_of[slots]], dtype=np.bool_)
 
 
-def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: States, moment: GatewayTime) -> _Numbers:
+def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: DeviceStates, moment: GatewayTime) -> _Numbers:
     """Use the numbers that enter the log, settle those that are no longer expected, and find what the missing ones assign."""
     entering = _LOGGED[verdicts] | (verdicts == OPEN)
-    at, number, settled = batch.at[entering], batch.number[entering], states["settled"]
-    states = (
-        states | vars(enter(used_numbers(states), at, number)) | _heard(states, at, batch.received[entering], moment)
-    )
-    upto = np.where(states["withdrawn"] == 0, gaps.settle_to(settled, states["last_number"]), settled)
+    at, number, settled = Positions(batch.at[entering]), batch.number[entering], states.settled
+    states = with_used(states, enter(used_numbers(states), at, number))
+    states = _note_contact(states, at, batch.received[entering], moment)
+    upto = np.where(states.withdrawn == 0, gaps.settle_to(settled, states.last_number), settled)
     mine = np.flatnonzero((upto > settled) & _assigning(cache.context.keyring, batch.senders))
-    ids = cache.context.ids(batch.senders[mine])
-    device, missing = gaps.missing(ids, settled[mine], upto[mine], states["holes"][mine])
+    ids = cache.context.ids(Slots(batch.senders[mine]))
+    owners, missing = gaps.missing(ids, settled[mine], upto[mine], states.holes[mine])
     late = np.zeros(len(verdicts), np.int64)
     late[entering] = number <= settled[at]
-    return _Numbers(states | {"settled": upto}, statistics.find_gaps(cache.context, device, missing), late)
+    return _Numbers(
+        replace(states, settled=upto), statistics.find_gaps(cache.context, DeviceIds(owners), missing), late
+    )
 
 
-def _heard(states: States, at: Ints, received: Ints, moment: GatewayTime) -> States:
+def _note_contact(states: DeviceStates, at: Positions, received: Ints, moment: GatewayTime) -> DeviceStates:
     """Note when devices were heard, by the clock that their silence is looked for with: a time yet to come would hide it until then."""
-    last = states["last_received"].copy()
+    last = states.last_received.copy()
     last[at] = np.where((last[at] > moment.seen) | (moment.behind > 0), 0, last[at])
     np.maximum.at(last, at, received)
-    return {
-        "last_received": last,
-        "first_received": np.where(states["first_received"] == 0, last, states["first_received"]),
-    }
+    first = np.where(states.first_received == 0, last, states.first_received)
+    return replace(states, last_received=last, first_received=first)
 
 
 # ---- the layers in order ----
@@ -241,14 +250,16 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         _log(batch, cache, verdicts, judged.cohort, numbers.late, bucketed.bucket),
         numbers.gaps.table,
         context.ids(batch.senders),
-        bucketed.states
-        | {"accepted": bucketed.states["accepted"] + np.bincount(batch.at[counted], minlength=len(batch.senders))},
+        replace(
+            bucketed.states,
+            accepted=bucketed.states.accepted + np.bincount(batch.at[counted], minlength=len(batch.senders)),
+        ),
         cache.arrival,
     )
     last = cache.arrival + len(log) + len(gap_table)
     changed, lasting = _changed_devices(batch, cache, states)
     played = _checkpointed(batch, cache, states, judged)
-    newly = (states["withdrawn"] != 0) & (batch.before["withdrawn"] == 0)
+    newly = (states.withdrawn != 0) & (batch.before.withdrawn == 0)
     written = Effects(
         log=log,
         devices=changed,
@@ -259,7 +270,7 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         gaps=gap_table,
         exposures=[*screened.exhibits.held, *judged.cases],
         dropped=screened.exhibits.dropped,
-        withdrawn=context.ids(batch.senders[newly]).tolist(),
+        withdrawn=context.ids(Slots(batch.senders[newly])).tolist(),
         counts=layers.by_verdict(verdicts),
         arrival=last,
         moment=moment,
@@ -268,12 +279,12 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
     return Judgement(written, change, _exposed_devices(batch, cache, standing, judged.cases))
 
 
-def _checkpointed(batch: Batch, cache: StateCache, states: States, judged: statistics.Judged) -> list[Played]:
+def _checkpointed(batch: Batch, cache: StateCache, states: DeviceStates, judged: statistics.Judged) -> list[Played]:
     """The bets that were played, and which of them are to be stored at once: the first, and the last one that matters."""
     result = []
     for device_tests, (devices, rows) in zip(cache.device_tests, judged.played, strict=True):
         stored = (device_tests.checkpoint[rows] < 0) | np.isin(devices, judged.convicted)
-        result.append(Played(rows, stored, states["arrival"][devices]))
+        result.append(Played(rows, stored, states.arrival[devices]))
     return result
 
 
@@ -282,7 +293,7 @@ def _exposed_devices(
 ) -> list[ExposedDevice]:
     ids = cache.context.ids(batch.senders)
     words = {case.device: str(case.evidence["words"]) for case in cases}
-    withdrawn = standing.states["withdrawn"]
+    withdrawn = standing.states.withdrawn
     return [
         ExposedDevice(
             int(ids[at]),
@@ -294,16 +305,16 @@ def _exposed_devices(
     ]
 
 
-def _changed_devices(batch: Batch, cache: StateCache, states: States) -> tuple[DeviceTable, Bools]:
+def _changed_devices(batch: Batch, cache: StateCache, states: DeviceStates) -> tuple[DeviceTable, Bools]:
     """New states of the devices that this batch changed, and which of them changed in what seldom does."""
     moved, lasting = np.zeros((2, len(batch.senders)), np.bool_)
-    for name, column in states.items():
-        differs = column != batch.before[name]
+    for name, column in states.columns():
+        differs = column != getattr(batch.before, name)
         moved |= differs
         if name not in MOVING_COLUMNS:
             lasting |= differs
-    ids = cache.context.ids(batch.senders[moved])
-    return DeviceTable(device=ids, **{name: column[moved] for name, column in states.items()}), lasting[moved]
+    ids = cache.context.ids(Slots(batch.senders[moved]))
+    return DeviceTable(device=ids, **dict(states.at(moved).columns())), lasting[moved]
 
 
 def _log(batch: Batch, cache: StateCache, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:

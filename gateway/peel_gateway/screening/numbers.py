@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Seen: which numbers of a device have been used, in a few bytes, whatever the log still holds.
+"""The numbers that a device has used, in a few bytes, whatever the log still holds.
 
 Devices count upwards, so what was seen is nearly everything: every number above `low_water` and up to `last_number`, but for the *holes*
 between. A lossless device has none. A hole closes as its numbers come, however late. Of one device `MOST_HOLES` are kept; when there are
@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.receipts import MAX_RUNS
+from peel_gateway.model.tables import NO_HOLES, DeviceStates, Positions
 
 __all__ = [
     "CHUNK",
     "LIMIT",
     "MOST_HOLES",
-    "NO_HOLES",
     "WINDOW",
     "AckRanges",
     "UsedNumbers",
@@ -34,6 +34,8 @@ __all__ = [
     "settle_to",
     "unseen",
     "used",
+    "used_numbers",
+    "with_used",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -44,8 +46,6 @@ Objects = npt.NDArray[np.object_]
 
 MOST_HOLES = 1024
 """Holes that are kept of one device: more than an outbox of as many frames can leave."""
-
-NO_HOLES = b""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,18 @@ class UsedNumbers:
     """Packed, see `holes_of`."""
     forgone: Ints
     """Numbers that went with the holes that were given up."""
+
+
+def used_numbers(states: DeviceStates) -> UsedNumbers:
+    """Return the numbers that devices have used, from their states."""
+    return UsedNumbers(states.low_water, states.last_number, states.holes, states.forgone)
+
+
+def with_used(states: DeviceStates, seen: UsedNumbers) -> DeviceStates:
+    """Return the states with other used numbers."""
+    return replace(
+        states, low_water=seen.low_water, last_number=seen.last_number, holes=seen.holes, forgone=seen.forgone
+    )
 
 
 def holes_of(packed: bytes) -> Ints:
@@ -79,7 +91,7 @@ def used(seen: UsedNumbers) -> Ints:
     return count
 
 
-def unseen(seen: UsedNumbers, at: Ints, number: Ints) -> Bools:
+def unseen(seen: UsedNumbers, at: Positions, number: Ints) -> Bools:
     """Return True for each number that was never used and may still come.
 
     Parameters
@@ -97,7 +109,7 @@ def unseen(seen: UsedNumbers, at: Ints, number: Ints) -> Bools:
     return result
 
 
-def enter(seen: UsedNumbers, at: Ints, number: Ints, most_holes: int = MOST_HOLES) -> UsedNumbers:
+def enter(seen: UsedNumbers, at: Positions, number: Ints, most_holes: int = MOST_HOLES) -> UsedNumbers:
     """Use numbers that are `unseen`, each once.
 
     A device whose numbers simply go on needs no look at its holes; that is all of them, most of the time.
@@ -173,7 +185,7 @@ def missing(device: Ints, above: Ints, upto: Ints, holes: npt.NDArray[np.object_
     ----------
     device, above, upto : int64, shape (D,)
     holes : object, shape (D,)
-        As `seen` packs them.
+        As `pack_holes` packs them.
     """
     devices, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for at in np.flatnonzero(holes != NO_HOLES).tolist():
@@ -202,8 +214,8 @@ def ack_ranges_of(seen: UsedNumbers, lowest: Ints) -> AckRanges:
 
     Parameters
     ----------
-    seen : Seen
-        What they have used, one entry per device.
+    seen : UsedNumbers
+        One entry per device.
     lowest : int64, shape (T,)
         The lowest number that was received of each since its last receipt.
     """

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from peel_gateway.model.exposure import digest_of
 from peel_gateway.model.gateway_time import GatewayTime
-from peel_gateway.model.tables import Questions
+from peel_gateway.model.tables import Positions, Questions, Slots
 from peel_gateway.model.verdict import LOGGED, NETWORK, Verdict
 from peel_gateway.screening import bucketing, freshness, layers
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.effects import MOST_PIECES, beyond
 from peel_gateway.screening.layers import OPEN, Policy
-from peel_gateway.screening.numbers import unseen
-from peel_gateway.screening.state_cache import StateCache, used_numbers
+from peel_gateway.screening.numbers import unseen, used_numbers
+from peel_gateway.screening.state_cache import StateCache
 
 __all__ = ["Precheck", "precheck"]
 
@@ -63,7 +63,7 @@ def precheck(
     judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
     if len(batch.senders):
-        reached = np.where(judged, np.maximum(batch.number, batch.states["last_number"][batch.at]), 0)
+        reached = np.where(judged, np.maximum(batch.number, batch.states.last_number[batch.at]), 0)
     if len(batch.senders) and not moment.behind:  # else nobody knows how far devices may have come
         allowed = np.where(judged, _last_allowed(batch, cache, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
@@ -87,7 +87,7 @@ def precheck(
         most_pieces=most_pieces,
         questions=Questions(
             digests=[digest_of(Verdict(int(verdicts[row])), batch.raw(row)) for row in held.tolist()],
-            span_device=cache.context.ids(batch.senders[crowded.devices]),
+            span_device=cache.context.ids(Slots(batch.senders[crowded.devices])),
             span_from=crowded.begins,
             span_upto=crowded.newest,
         ),
@@ -97,11 +97,11 @@ def precheck(
 def _judge_numbers(batch: Batch, cache: StateCache) -> Ints:
     """Refuse numbers that were used or given up: the same report again, another one, or nobody can tell any more."""
     verdicts, rows = batch.verdicts.copy(), batch.order
-    at, number = batch.at[rows], batch.number[rows]
+    at, number = Positions(batch.at[rows]), batch.number[rows]
     used = ~unseen(used_numbers(batch.states), at, number)
     logged, logged_body = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.int64)
     if used.any():
-        device = cache.context.ids(batch.senders[at[used]])
+        device = cache.context.ids(Slots(batch.senders[at[used]]))
         logged[used], logged_body[used] = cache.recent.find(device, number[used])
     repeat = freshness.repeats(at, number, batch.body[rows], logged, logged_body)
     verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
@@ -117,12 +117,12 @@ def _last_allowed(batch: Batch, cache: StateCache, policy: Policy, moment: Gatew
     nobody knows when that was, or the clocks say that it is yet to come, a device is granted more once.
     """
     states, context = batch.states, cache.context
-    quota, period = states["quota"], states["period"]
+    quota, period = states.quota, states.period
     issued, first = context.issued[batch.senders], context.issued_number[batch.senders]
     doubtful = (issued == 0) | (issued > moment.wall)
     allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
-    contact = moment.tick - states["first_tick"]
-    since_contact = freshness.last_allowed(states["first_number"], contact, quota, period, allowance)
+    contact = moment.tick - states.first_tick
+    since_contact = freshness.last_allowed(states.first_number, contact, quota, period, allowance)
     since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
     return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
 

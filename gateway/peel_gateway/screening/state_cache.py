@@ -9,26 +9,33 @@ batch was not committed is thrown away. When there are too many, the devices tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import STATE_COLUMNS, DeviceTable, DeviceTestTable, GapTable, LogTable, TallyTable
+from peel_gateway.model.tables import (
+    STATE_COLUMNS,
+    DeviceIds,
+    DeviceStates,
+    DeviceTable,
+    DeviceTestTable,
+    GapTable,
+    LogTable,
+    Rows,
+    Slots,
+    TallyTable,
+)
 from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.device_tests import TAIL, DeviceTests, checkpoints, held_against, joined, restore, select
 from peel_gateway.screening.freshness import WINDOW, RecentReports
-from peel_gateway.screening.numbers import NO_HOLES, UsedNumbers
 from peel_gateway.screening.row_cache import RowCache
 
-__all__ = ["CACHE_BYTES", "Change", "Played", "StateCache", "States", "cohort_rows", "states_of", "used_numbers"]
+__all__ = ["CACHE_BYTES", "Change", "Played", "StateCache", "cohort_rows", "states_of"]
 
 Ints = npt.NDArray[np.int64]
-States = dict[str, npt.NDArray[Any]]
-"""Device states by column of `STATE_COLUMNS`, one entry per device."""
 
 CACHE_BYTES = 2**28
 """Bytes of memory for what devices have done: 120,000 devices at 16 attributes, 20,000 at 252."""
@@ -39,7 +46,7 @@ _STATE_BYTES = 8 * len(STATE_COLUMNS)
 class Played:
     """Bets on some devices of a profile that were played."""
 
-    rows: Ints
+    rows: Rows
     stored: npt.NDArray[np.bool_]
     """True for those that are stored with this batch."""
     arrival: Ints
@@ -50,10 +57,10 @@ class Played:
 class Change:
     """The changes of a batch to the cache."""
 
-    slots: Ints
-    """Devices that sent, int64[T]."""
-    states: States
-    """Their new states, int64[T] per column."""
+    slots: Slots
+    """Devices that sent."""
+    states: DeviceStates
+    """Their new states."""
     device_tests: Sequence[Played]
     """Per profile."""
     totals: Sequence[Ints]
@@ -66,14 +73,14 @@ class Change:
 
 @dataclass
 class StateCache:
-    """All that the engine must remember between batches. States are zero for a device that was never heard."""
+    """All that the engine must remember between batches. DeviceStates are zero for a device that was never heard."""
 
     context: DecodeContext
     generation: int
     row_cache: RowCache
     """The rows of cached slots; the states of all others are in the store."""
-    states: States
-    """int64[rows] per column."""
+    states: DeviceStates
+    """By row."""
     most: int
     """So many states are kept."""
     device_tests: list[DeviceTests]
@@ -128,7 +135,7 @@ class StateCache:
             context=context,
             generation=generation,
             row_cache=row_cache,
-            states={name: _nothing(name, len(row_cache.slot)) for name in STATE_COLUMNS},
+            states=DeviceStates.new(len(row_cache.slot)),
             most=most,
             device_tests=restored.device_tests,
             totals=_totals(context.keyring.profiles, totals),
@@ -149,33 +156,31 @@ class StateCache:
         """Ids of devices whose checkpoints do not know all that they did."""
         return np.unique(np.concatenate([each.device[each.arrival > checkpointed] for each in tail]))
 
-    def absent(self, slots: Ints) -> Ints:
+    def absent(self, slots: Slots) -> Slots:
         """Those of some slots of which something is not in memory."""
         absent = self.row_cache.absent(slots)
         for device_tests in self.device_tests:
             absent |= device_tests.lacking(slots)
-        return slots[absent]
+        return Slots(slots[absent])
 
-    def load(self, slots: Ints, devices: DeviceTable, device_tests: DeviceTestTable) -> None:
+    def load(self, slots: Slots, devices: DeviceTable, device_tests: DeviceTestTable) -> None:
         """Take in what is stored of strangers (ascending); what is in memory of them stays as it is."""
-        self._load_states(slots[self.row_cache.absent(slots)], devices)
+        self._load_states(Slots(slots[self.row_cache.absent(slots)]), devices)
         for profile, each in zip(self.context.keyring.profiles, self.device_tests, strict=True):
-            lacking = slots[each.lacking(slots)]
+            lacking = Slots(slots[each.lacking(slots)])
             each.load_stored(lacking, self.context.ids(lacking), profile, device_tests)
 
-    def _load_states(self, slots: Ints, stored: DeviceTable) -> None:
+    def _load_states(self, slots: Slots, stored: DeviceTable) -> None:
         rows = self.row_cache.assign(slots)
-        added = len(self.row_cache.slot) - len(self.states["arrival"])
-        new = states_of(self.context.ids(slots), stored)
-        for name, column in self.states.items():
-            self.states[name] = np.append(column, _nothing(name, added)) if added else column
-            self.states[name][rows] = new[name]
+        added = len(self.row_cache.slot) - len(self.states.arrival)
+        if added:
+            self.states = self.states.extended(added)
+        self.states.put(rows, states_of(self.context.ids(slots), stored))
 
     def apply(self, change: Change, left: TallyTable, generation: int) -> None:
         """Make a committed batch's changes, and take off what left the estimates with it."""
         rows = self.row_cache.rows(change.slots)
-        for name, column in self.states.items():
-            column[rows] = change.states[name]
+        self.states.put(rows, change.states)
         for device_tests, played in zip(self.device_tests, change.device_tests, strict=True):
             device_tests.arrival[played.rows] = played.arrival
             device_tests.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
@@ -189,7 +194,7 @@ class StateCache:
 
     def evict(self) -> None:
         """If there are too many, evict the devices that have been silent longest; states that are not stored yet stay."""
-        self.row_cache.evict(self.most, self.states["arrival"], np.ones(len(self.row_cache.slot), np.bool_))
+        self.row_cache.evict(self.most, self.states.arrival, np.ones(len(self.row_cache.slot), np.bool_))
         for device_tests in self.device_tests:
             device_tests.evict()
 
@@ -210,8 +215,8 @@ class StateCache:
         """The states that are not stored yet, and the event up to which everything is stored with them."""
         tables = [self.aside]
         for profile, device_tests in zip(self.context.keyring.profiles, self.device_tests, strict=True):
-            due = np.flatnonzero(device_tests.unstored)
-            ids = self.context.ids(device_tests.row_cache.slot[due])
+            due = Rows(np.flatnonzero(device_tests.unstored))
+            ids = self.context.ids(Slots(device_tests.row_cache.slot[due]))
             tables.append(checkpoints(profile, ids, device_tests.arrival[due], device_tests.states, due))
         return joined(tables), self._known_to
 
@@ -221,19 +226,13 @@ class StateCache:
             device_tests.note_stored()
         self.aside, self.checkpointed = joined([]), self._known_to
 
-    def gather(self, slots: Ints) -> States:
+    def gather(self, slots: Slots) -> DeviceStates:
         """Copies of the states of some slots, which must be in memory."""
-        rows = self.row_cache.rows(slots)
-        return {name: column[rows] for name, column in self.states.items()}
+        return self.states.at(self.row_cache.rows(slots))
 
-    def column(self, name: str, slots: Ints) -> npt.NDArray[Any]:
-        """One column of the same."""
-        return np.asarray(self.states[name][self.row_cache.rows(slots)])
-
-
-def used_numbers(states: States) -> UsedNumbers:
-    """Return the numbers that devices have used, from their states."""
-    return UsedNumbers(**{each.name: states[each.name] for each in fields(UsedNumbers)})
+    def sealed(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Return True for each slot whose device has sealed a report before."""
+        return np.asarray(self.states.sealed[self.row_cache.rows(slots)] != 0)
 
 
 def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:
@@ -241,19 +240,12 @@ def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:
     return np.asarray((table.profile == profile.id) & mechanism_of(profile).signed)
 
 
-def states_of(devices: Ints, table: DeviceTable) -> States:
-    """The states of devices (sorted ids) in a table; those of devices that it does not have are empty."""
+def states_of(devices: DeviceIds, table: DeviceTable) -> DeviceStates:
+    """The states of devices (sorted ids) in a table; those of devices that it does not have are new."""
     mine = np.flatnonzero(np.isin(table.device, devices))
-    rows = np.searchsorted(devices, table.device[mine])
-    states = {name: _nothing(name, len(devices)) for name in STATE_COLUMNS}
-    for name, column in states.items():
-        column[rows] = getattr(table, name)[mine]
+    states = DeviceStates.new(len(devices))
+    states.put(np.searchsorted(devices, table.device[mine]), table.at(mine))
     return states
-
-
-def _nothing(name: str, count: int) -> npt.NDArray[Any]:
-    """A column of the states of devices that were never heard."""
-    return np.full(count, NO_HOLES, np.object_) if name == "holes" else np.zeros(count, np.int64)
 
 
 def _totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:

@@ -13,7 +13,7 @@ from peel_core import index_many
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
-from peel_gateway.model.tables import GapTable
+from peel_gateway.model.tables import DeviceIds, DeviceStates, GapTable, Positions, Rows, Slots
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import layers
 from peel_gateway.screening.batch import Batch
@@ -21,7 +21,7 @@ from peel_gateway.screening.decode_context import DecodeContext, slots_of
 from peel_gateway.screening.device_tests import events_of
 from peel_gateway.screening.effects import device_exposure
 from peel_gateway.screening.layers import OPEN, Policy
-from peel_gateway.screening.state_cache import StateCache, States
+from peel_gateway.screening.state_cache import StateCache
 
 __all__ = ["Gaps", "Judged", "find_gaps", "judge_devices"]
 
@@ -33,7 +33,7 @@ class Gaps:
     """Numbers that were settled as missing."""
 
     table: GapTable
-    slot: Ints
+    slot: Slots
     position: Ints
     """Of the profile of the number's bundle."""
 
@@ -46,23 +46,23 @@ class Judged:
     """No report is open any more."""
     cohort: Ints
     """The cohort's sign before this batch, for each toss: the agreement bets are about it."""
-    convicted: Ints
+    convicted: Positions
     """Positions among the senders."""
     cases: Sequence[Exposure]
-    played: Sequence[tuple[Ints, Ints]]
+    played: Sequence[tuple[Positions, Rows]]
     """Per profile: positions among the sending devices, and the rows of the bets on them, which have been played."""
 
 
-def find_gaps(context: DecodeContext, device: Ints, number: Ints) -> Gaps:
+def find_gaps(context: DecodeContext, device: DeviceIds, number: Ints) -> Gaps:
     """The attributes that missing numbers assign: those of bundles whose numbers assign some."""
     if not len(device):
-        return Gaps(GapTable(*np.zeros((len(fields(GapTable)), 0), np.int64)), device, device)
+        return Gaps(GapTable(*np.zeros((len(fields(GapTable)), 0), np.int64)), Slots(device), device)
     keyring = context.keyring
     bundle = keyring.find(device, number)
     assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
     known = bundle >= 0
     known[known] = assigns[keyring.bundle_profile[bundle[known]]]
-    device, number, bundle = device[known], number[known], bundle[known]
+    device, number, bundle = DeviceIds(device[known]), number[known], bundle[known]
     position = keyring.bundle_profile[bundle].astype(np.int64)
     index = np.zeros(len(device), np.int64)
     for each in np.unique(position):
@@ -76,7 +76,7 @@ def judge_devices(
     batch: Batch,
     cache: StateCache,
     verdicts: Ints,
-    states: States,
+    states: DeviceStates,
     gaps: Gaps,
     late: Ints,
     policy: Policy,
@@ -91,9 +91,9 @@ def judge_devices(
         if mechanism_of(profile).signed:
             cohort[mine] = np.sign(cache.totals[position])[batch.decoded.index[mine]]
         devices, rows, crossed = _play(batch, cache, batch.order[mine[batch.order]], cohort, late, gaps, position)
-        tipped = crossed & (states["withdrawn"][devices] == 0)
+        tipped = crossed & (states.withdrawn[devices] == 0)
         device_tests = cache.device_tests[position]
-        ids = cache.context.ids(batch.senders[devices[tipped]])
+        ids = cache.context.ids(Slots(batch.senders[devices[tipped]]))
         cases += [
             device_exposure(profile, int(device), device_tests.e_process, state, moment.seen)
             for device, state in zip(ids, device_tests.states[rows[tipped]], strict=True)
@@ -103,12 +103,14 @@ def judge_devices(
         convicted.append(devices[tipped])
         played.append((devices, rows))
     verdicts[verdicts == OPEN] = Verdict.ACCEPTED
-    return Judged(verdicts=verdicts, cohort=cohort, convicted=np.concatenate(convicted), cases=cases, played=played)
+    return Judged(
+        verdicts=verdicts, cohort=cohort, convicted=Positions(np.concatenate(convicted)), cases=cases, played=played
+    )
 
 
 def _play(
     batch: Batch, cache: StateCache, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
-) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+) -> tuple[Positions, Rows, npt.NDArray[np.bool_]]:
     """Play the bets on the sending devices of a profile with news: these devices, their rows, and whose capital has reached the limit.
 
     Reports are played by their numbers, then gaps: `effects.in_order` writes that order into the log. Both come by device and number.
@@ -118,7 +120,7 @@ def _play(
     gap_at = np.searchsorted(batch.senders, gaps.slot[of])
     news = np.zeros(len(batch.senders), np.bool_)
     news[batch.at[rows]] = news[gap_at] = True
-    devices, place = np.flatnonzero(news), np.cumsum(news) - 1
+    devices, place = Positions(np.flatnonzero(news)), np.cumsum(news) - 1
     row, gap_row = place[batch.at[rows]], place[gap_at]
     events = events_of(
         cache.context.keyring.profiles[position],
@@ -133,6 +135,6 @@ def _play(
         gap_index=gaps.table.index[of],
         order=np.argsort(np.concatenate([row, gap_row]), kind="stable"),
     )
-    places = device_tests.rows(batch.senders[devices])
+    places = device_tests.rows(Slots(batch.senders[devices]))
     crossed = device_tests.e_process.update(device_tests.states, events, places)
     return devices, places, crossed >= 0

@@ -19,6 +19,7 @@ from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine, look_up
 from peel_gateway.estimation.estimate import Estimates, estimates
 from peel_gateway.model.messages import Message
+from peel_gateway.model.tables import Slots
 from peel_gateway.screening.decode_context import TimesFromDicts
 from peel_gateway.screening.state_cache import StateCache
 
@@ -135,15 +136,15 @@ class Lab(TimesFromDicts):
 
     def known(self) -> list[object]:
         """All that the engine knows of each device, whether it has it in memory or must look it up."""
-        cache, slots = self.cache, np.arange(len(self.keyring.device_ids))
+        cache, slots = self.cache, Slots(np.arange(len(self.keyring.device_ids)))
         with self.store.begin() as transaction:
             look_up(cache, slots, transaction)
-        e_process = []
+        test_states = []
         for position, device_tests in enumerate(cache.device_tests):
-            rows = device_tests.rows(np.flatnonzero(cache.context.members(position)))
-            e_process.append(device_tests.states[rows].tobytes())
-        states = {name: column.tolist() for name, column in cache.gather(slots).items()}
-        return [states, e_process, [total.tolist() for total in cache.totals], cache.arrival]
+            rows = device_tests.rows(Slots(np.flatnonzero(cache.context.members(position))))
+            test_states.append(device_tests.states[rows].tobytes())
+        states = {name: column.tolist() for name, column in cache.gather(slots).columns()}
+        return [states, test_states, [total.tolist() for total in cache.totals], cache.arrival]
 
     def make_engine(self, **options: Any) -> Engine:
         """An engine on the lab's store, as after a restart."""
