@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from peel_gateway.commands.shared import config_option, given_as_query, opened
+from peel_gateway.commands.shared import given_as_query, opened
 from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
 from peel_gateway.fleet.folder import device_label, parse_device
@@ -20,7 +20,7 @@ from peel_gateway.printing import json_option, print_json, print_table, who_opti
 from peel_gateway.queries.parameters import MOST_ITEMS, AuditQuery, ExposureQuery, QueryError, SpanQuery, parse_query
 from peel_gateway.queries.responses import Pardon
 from peel_gateway.queries.views import Views, pardon_of
-from peel_gateway.settings.reading import pasteable
+from peel_gateway.settings.reading import config_option, pasteable
 from peel_gateway.storage.store import Archive
 
 __all__ = ["audit", "pardon"]

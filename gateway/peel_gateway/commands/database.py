@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.commands.shared import config_option, explained, find_settings, find_used_settings, opened
+from peel_gateway.commands.shared import explained, find_used_settings, opened
 from peel_gateway.engine.recount import RecountReport, recount
 from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.tables import Counts
 from peel_gateway.printing import json_option, print_json
 from peel_gateway.settings import Settings, with_store
+from peel_gateway.settings.reading import config_option, find_settings
 from peel_gateway.storage.choice import (
     back_up_store,
     distribution,

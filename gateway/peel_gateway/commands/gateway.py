@@ -14,14 +14,14 @@ from peel_gateway.commands.audit import audit, pardon
 from peel_gateway.commands.database import backup, migrate, restore, schema, upgrade
 from peel_gateway.commands.queries import devices, estimates, export, exposures, quarantine
 from peel_gateway.commands.recount import recount, replay
-from peel_gateway.commands.shared import config_option, explained, find_settings, opened
+from peel_gateway.commands.shared import explained, opened
 from peel_gateway.engine.clock import advance, believe, read_clock
 from peel_gateway.logs import configure_logs
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.printing import Group, in_two_columns, json_option, print_json, print_table
 from peel_gateway.service.service import run_service
 from peel_gateway.settings import SettingsError, load_settings, with_store
-from peel_gateway.settings.reading import find_config
+from peel_gateway.settings.reading import config_option, find_config, find_settings
 from peel_gateway.settings.table import help_rows, sample_toml
 from peel_gateway.storage.choice import open_leases
 from peel_gateway.storage.store import Store

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from peel_gateway.commands.shared import config_option, explained, given_as_query, opened, warn_of_accident, yes_or_no
+from peel_gateway.commands.shared import explained, given_as_query, opened, warn_of_accident, yes_or_no
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import load_claims
 from peel_gateway.fleet.folder import Fleet
@@ -31,6 +31,7 @@ from peel_gateway.queries.parameters import (
 from peel_gateway.queries.responses import Device, Estimate, Estimates, Report
 from peel_gateway.queries.views import Views, open_views
 from peel_gateway.settings import Settings
+from peel_gateway.settings.reading import config_option
 from peel_gateway.storage.choice import open_archive
 
 __all__ = ["devices", "estimates", "export", "exposures", "quarantine", "show_known_devices"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from peel_gateway.commands.shared import config_option, given_as_query, opened
+from peel_gateway.commands.shared import given_as_query, opened
 from peel_gateway.engine.recount import recount as recount_store
 from peel_gateway.engine.replay import ReplayReport, replay_dead_letters
 from peel_gateway.engine.replay import replay as replay_store
@@ -17,6 +17,7 @@ from peel_gateway.model.partition import Partition
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.queries.parameters import QuarantineQuery, QueryError, parse_query
 from peel_gateway.service.pool import open_engine
+from peel_gateway.settings.reading import config_option
 from peel_gateway.storage.dead_letters import DeadLetters
 
 __all__ = ["recount", "replay"]

@@ -17,14 +17,12 @@ from peel_gateway.printing import explaining
 from peel_gateway.queries.parameters import QueryError
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings, SettingsError
-from peel_gateway.settings.reading import config_option, find_settings
+from peel_gateway.settings.reading import find_settings
 from peel_gateway.storage.choice import missing_store, open_archive
 from peel_gateway.storage.store import Archive, StoreError
 
 __all__ = [
-    "config_option",
     "explained",
-    "find_settings",
     "find_used_settings",
     "given_as_query",
     "opened",

@@ -92,7 +92,7 @@ class WorkerState(TypedDict):
     name: str | None
     workers: Count
     partitions: list[Count]
-    of: Count
+    partition_count: Count
 
 
 class Reload(TypedDict):

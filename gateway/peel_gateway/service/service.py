@@ -153,9 +153,8 @@ class Service:
         return lambda: SingleWorker(self._pool, whole)
 
     def _build_leasing_worker(self, leases: Leases) -> Worker:
-        from peel_gateway.service.leasing import (
-            LeasingWorker,  # here, because a gateway on one machine needs none of it
-        )
+        # Imported here, because a gateway on one machine needs none of it.
+        from peel_gateway.service.leasing import LeasingWorker
 
         settings = self._settings
         return LeasingWorker(

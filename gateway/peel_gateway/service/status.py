@@ -110,7 +110,7 @@ class GatewayStatus:
                 "name": self.worker_name or None,
                 "workers": self.worker.workers,
                 "partitions": [pipeline.partition.number for pipeline in self.pool.pipelines],
-                "of": self.store.partitions,
+                "partition_count": self.store.partitions,
             },
             "reload": {"refused": self.fleet.problem and pasteable(self.fleet.problem)},
             "inbox": {"pending": self.pool.pending, "oldest_seconds": round(self.pool.oldest_age(), 3)},
