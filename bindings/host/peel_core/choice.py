@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The costs of kRR and local hashing at an epsilon and a number of categories.
+"""The costs of the mechanisms at an epsilon and a number of attributes or categories.
 
-Let ``keep = R / 2^31`` be the share of answers that are the true symbol rather than a random one, over f symbols::
+Harmony: a mean over [-1, 1] from n / k signs, scaled up by c, has the variance k c^2 / n at most (at the middle of the range), and the
+range is 2 long. Its cap is c.
+
+Categories: let ``keep = R / 2^31`` be the share of answers that are the true symbol rather than a random one, over f symbols::
 
     kRR       f = k   variance q (1 - q) / keep^2 with q = (1 - keep) / k      cap 1 / keep
     hashing   f = g   variance 1 / ((g - 1) keep^2)                            cap 1 / keep
@@ -18,17 +21,23 @@ from dataclasses import dataclass
 from peel_core import hash_family
 from peel_core.primitives import MAX_WIDTH, RULE_ONE, rule
 
-__all__ = ["Cost", "hashing_cost", "hashing_is_better", "krr_cost"]
+__all__ = ["Cost", "harmony_cost", "hashing_cost", "hashing_is_better", "krr_cost"]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The costs of a categorical mechanism."""
+    """The costs of a mechanism."""
 
     variance: float
-    """The variance of a rare category's share, times the number of reports."""
+    """The variance of a mean, as a part of its range, or of a rare category's share; times the number of all reports."""
     cap: float
-    """The distance that one forged report can move a share, in honest reports."""
+    """The distance that one forged report can move an estimate, in honest reports."""
+
+
+def harmony_cost(epsilon_q20: int, attributes: int) -> Cost:
+    """Return the costs of Harmony over this many attributes."""
+    cap = RULE_ONE / rule(epsilon_q20, 2)
+    return Cost(attributes * cap**2 / 4, cap)
 
 
 def krr_cost(epsilon_q20: int, categories: int) -> Cost:

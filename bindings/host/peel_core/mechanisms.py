@@ -16,7 +16,7 @@ from peel_core import choice, fields, hash_family
 from peel_core._core import lib
 from peel_core.fields import ProfileError
 
-__all__ = ["MECHANISMS", "Attribute", "Content", "Mechanism", "by_name"]
+__all__ = ["MECHANISMS", "Attribute", "Content", "Mechanism", "by_name", "for_attributes", "for_categories"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class Content:
     domain: int = 0
     """The number of categories."""
 
+    @property
+    def size(self) -> int:
+        """The number of attributes, or of categories."""
+        return len(self.attributes) or self.domain
+
 
 _WHERE = "attribute[0]."
 """Key prefix of the one attribute of a categorical profile."""
@@ -82,8 +87,12 @@ class Mechanism(ABC):
         """Yield the content's lines in the canonical form (SPEC section 10)."""
 
     @abstractmethod
-    def symbols(self, content: Content, epsilon_q20: int) -> int:
-        """Return k, the number of indices that a codeword can have."""
+    def symbols(self, size: int, epsilon_q20: int) -> int:
+        """Return k, the number of indices that a codeword can have, for so many attributes or categories."""
+
+    @abstractmethod
+    def cost(self, size: int, epsilon_q20: int) -> choice.Cost:
+        """Return the costs of estimates of so many attributes or categories."""
 
     @abstractmethod
     def outcomes(self, k: int) -> int:
@@ -128,8 +137,11 @@ class _Harmony(Mechanism):
         for a in content.attributes:
             yield f"attribute={a.name}|{a.unit}|{a.low_micro}|{a.high_micro}"
 
-    def symbols(self, content: Content, epsilon_q20: int) -> int:
-        return len(content.attributes)
+    def symbols(self, size: int, epsilon_q20: int) -> int:
+        return size
+
+    def cost(self, size: int, epsilon_q20: int) -> choice.Cost:
+        return choice.harmony_cost(epsilon_q20, size)
 
     def outcomes(self, k: int) -> int:
         return 2
@@ -169,8 +181,11 @@ class _Krr(Mechanism):
         for category in content.categories:
             yield f"category={category}"
 
-    def symbols(self, content: Content, epsilon_q20: int) -> int:
-        return content.domain
+    def symbols(self, size: int, epsilon_q20: int) -> int:
+        return size
+
+    def cost(self, size: int, epsilon_q20: int) -> choice.Cost:
+        return choice.krr_cost(epsilon_q20, size)
 
     def outcomes(self, k: int) -> int:
         return k
@@ -220,8 +235,11 @@ class _Hashing(Mechanism):
         if not content.categories:
             yield f"domain={content.domain}"
 
-    def symbols(self, content: Content, epsilon_q20: int) -> int:
+    def symbols(self, size: int, epsilon_q20: int) -> int:
         return hash_family.symbols(epsilon_q20)
+
+    def cost(self, size: int, epsilon_q20: int) -> choice.Cost:
+        return choice.hashing_cost(epsilon_q20)
 
     def outcomes(self, k: int) -> int:
         return k
@@ -239,8 +257,20 @@ class _Hashing(Mechanism):
         return table
 
 
-MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({each.name: each for each in (_Harmony(), _Krr(), _Hashing())})
+_HARMONY, _KRR, _HASHING = _Harmony(), _Krr(), _Hashing()
+
+MECHANISMS: Mapping[str, Mechanism] = MappingProxyType({each.name: each for each in (_HARMONY, _KRR, _HASHING)})
 """All mechanisms, by name."""
+
+
+def for_attributes() -> Mechanism:
+    """Return the mechanism for numeric attributes."""
+    return _HARMONY
+
+
+def for_categories(categories: int, epsilon_q20: int) -> Mechanism:
+    """Return the better mechanism for so many categories."""
+    return _HASHING if choice.hashing_is_better(epsilon_q20, categories) else _KRR
 
 
 def by_name(name: str) -> Mechanism:

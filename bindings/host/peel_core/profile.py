@@ -102,7 +102,7 @@ class Profile:
     @cached_property
     def k(self) -> int:
         """The number of indices of a codeword: attributes, categories, or the symbols that categories are hashed into."""
-        return self._mechanism.symbols(self.content, self.epsilon_q20)
+        return self._mechanism.symbols(self.content.size, self.epsilon_q20)
 
     @property
     def readings(self) -> int:
@@ -244,7 +244,7 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ProfileError("attribute", "at least one [[attribute]] table is required")
     content, epsilon = mechanism.content(rows), _epsilon(table)
-    least_width = max(DEFAULT_WIDTH, mechanism.symbols(content, epsilon))
+    least_width = max(DEFAULT_WIDTH, mechanism.symbols(content.size, epsilon))
     profile = Profile(
         name=fields.name(table, "name"),
         mechanism=mechanism.name,

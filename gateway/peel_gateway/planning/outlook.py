@@ -194,7 +194,7 @@ def _about_size(task: Task) -> Iterator[str]:
         )
     if subject.numeric and subject.size == 1:
         return
-    if subject.mechanism == "krr" and subject.cap(task.epsilon) > _LARGE_CAP:
+    if not subject.numeric and not subject.hashes and subject.cap(task.epsilon) > _LARGE_CAP:
         yield (
             f"one forged answer counts for {subject.cap(task.epsilon):.0f} honest ones before it is exposed: use local hashing"
             + (", or merge categories" if subject.size <= MAX_WIDTH else "")

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from peel_core import Profile, choice
-from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_core import Profile, choice, mechanisms
+from peel_core.primitives import EPSILON_ONE
 from peel_gateway.mechanisms.intervals import Z95
 
 __all__ = ["BEST_EPSILON", "DAY", "Subject", "Task", "composed_epsilon", "half_width", "reports_for", "seconds_for"]
@@ -37,31 +37,36 @@ class Subject:
     @classmethod
     def categories(cls, count: int, epsilon: float) -> Subject:
         """Return a subject of categories with the better mechanism: kRR or local hashing."""
-        return cls("hashing" if choice.hashing_is_better(_q20(epsilon), count) else "krr", count)
+        return cls(mechanisms.for_categories(count, _q20(epsilon)).name, count)
+
+    @classmethod
+    def attributes(cls, count: int) -> Subject:
+        """Return a subject of numeric attributes."""
+        return cls(mechanisms.for_attributes().name, count)
 
     @property
     def numeric(self) -> bool:
-        return self.mechanism == "harmony"
+        return not mechanisms.by_name(self.mechanism).categorical
+
+    @property
+    def hashes(self) -> bool:
+        """Whether categories are hashed: the influence of a forged report then does not grow with their number."""
+        return mechanisms.by_name(self.mechanism).hashes
+
+    def symbols(self, epsilon: float) -> int:
+        """Return the number of indices that a codeword can have."""
+        return mechanisms.by_name(self.mechanism).symbols(self.size, _q20(epsilon))
 
     def cap(self, epsilon: float) -> float:
         """Return the influence of one forged report, in honest reports."""
-        if self.numeric:
-            return RULE_ONE / rule(_q20(epsilon), 2)
         return self._cost(epsilon).cap
 
     def spread(self, epsilon: float) -> float:
-        """Return the worst-case standard deviation of an estimate, as a part of its range, times the root of the number of *all* reports.
-
-        Harmony: a mean over [-1, 1] from n / k signs, scaled up by c, has the variance k c^2 / n at most (at the middle of the range),
-        and the range is 2 long. Categories: the share of a rare one (`choice`).
-        """
-        if self.numeric:
-            return math.sqrt(self.size) * self.cap(epsilon) / 2
+        """Return the worst-case standard deviation of an estimate, as a part of its range, times the root of the number of reports."""
         return math.sqrt(self._cost(epsilon).variance)
 
     def _cost(self, epsilon: float) -> choice.Cost:
-        q20 = _q20(epsilon)
-        return choice.krr_cost(q20, self.size) if self.mechanism == "krr" else choice.hashing_cost(q20)
+        return mechanisms.by_name(self.mechanism).cost(self.size, _q20(epsilon))
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ def _why(made: Profile) -> str:
     if made.domain > MAX_WIDTH:
         return f"hashing: kRR takes at most {MAX_WIDTH} categories; one forged report counts for {hashing.cap:.1f} honest ones"
     krr = choice.krr_cost(made.epsilon_q20, made.domain)
-    mine, other, name = (krr, hashing, "hashing") if made.mechanism == "krr" else (hashing, krr, "kRR")
+    mine, other, name = (hashing, krr, "kRR") if made.hash_domain else (krr, hashing, "hashing")
     return (
         f"{made.mechanism}: a rare category's share has variance {mine.variance:.3g} / reports ({name}: {other.variance:.3g}); "
         f"one forged report counts for {mine.cap:.1f} honest ones ({name}: {other.cap:.1f})"

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from peel_core import hash_family
+from peel_core import mechanisms
 from peel_core.frame import frame_bytes
-from peel_core.primitives import EPSILON_ONE
 from peel_core.profile import DEFAULT_WIDTH
 from peel_gateway.planning.outlook import YEAR_DAYS, outlook, rounded
 from peel_gateway.planning.solve import Solved
@@ -34,8 +33,7 @@ _HOURS_PER_DAY = 24
 
 def report_bytes(subject: Subject, epsilon: float) -> int:
     """Return the size of a frame in a profile of the default width."""
-    symbols = hash_family.symbols(int(epsilon * EPSILON_ONE)) if subject.mechanism == "hashing" else subject.size
-    return frame_bytes(max(DEFAULT_WIDTH, symbols))
+    return frame_bytes(max(DEFAULT_WIDTH, subject.symbols(epsilon)))
 
 
 def air_bytes(task: Task) -> int:
@@ -130,7 +128,8 @@ def _counted(count: int, what: str) -> str:
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     task = found["task"]
-    what = _counted(task["size"], "attribute") if task["mechanism"] == "harmony" else f"{task['size']:,} categories"
+    categorical = mechanisms.by_name(task["mechanism"]).categorical
+    what = f"{task['size']:,} categories" if categorical else _counted(task["size"], "attribute")
     yield (
         f"{_counted(task['devices'], 'device')}, {what} ({task['mechanism']}), a report every {spoken(task['interval_s'] / 3600)}, "
         f"epsilon {task['epsilon']:g} each"
