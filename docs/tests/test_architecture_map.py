@@ -47,6 +47,15 @@ def test_the_map_has_every_folder() -> None:
     assert folders == {name_of(path).split("/")[0] for path in tracked("*/*")} - HIDDEN
 
 
+def test_the_way_of_a_report_names_at_most_45_files_that_exist() -> None:
+    files = re.findall(
+        r"^\| \d+ \| `([^`]+)`", TEXT.split("## The way of one report\n")[1].split("\n## ")[0], flags=re.M
+    )
+    assert 30 < len(files) <= 45
+    assert len(set(files)) == len(files)
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_each_package_is_described_whole(package: str) -> None:
     missing = contents(PACKAGES[package]) - named(section(package))
