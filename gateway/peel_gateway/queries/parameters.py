@@ -106,8 +106,14 @@ def parse_query(query: type[Query], given: Mapping[str, str]) -> Query:
 
 def parameters_of(query: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of a query by name."""
-    hints = get_type_hints(query, include_extras=True)
-    return {field.name: _parameter(field, hints[field.name].__metadata__) for field in fields(query)}
+    if query not in _PARAMETERS:
+        hints = get_type_hints(query, include_extras=True)
+        _PARAMETERS[query] = {each.name: _parameter(each, hints[each.name].__metadata__) for each in fields(query)}
+    return _PARAMETERS[query]
+
+
+_PARAMETERS: dict[type[Any], Mapping[str, Parameter]] = {}
+"""Kept, because evaluating type hints takes longer than most queries."""
 
 
 def _parameter(field: Field[Any], metadata: tuple[Any, ...]) -> Parameter:
