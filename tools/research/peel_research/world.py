@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fleet of one profile and the gateway's engine on a real database, in one process: time is what the caller says."""
+"""A fleet of one profile and the gateway's engine on a real database, in one process, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MASTER = bytes(32)
 """Keys need not be secret here."""
 _BOOT = 1
 _MEMORY = Path("/dev/shm")  # noqa: S108  (a directory of its own is made in it)
-"""Where there is such a thing the database is kept in it: nothing here must outlive the process, and syncing takes most of the time."""
+"""The database is in memory if possible, because it need not outlive the process and syncing takes most of the time."""
 
 
 @dataclass
 class World:
-    """Devices 1, 2, ... that were enrolled some days ago, and the engine that hears them. It is its own registry."""
+    """Devices 1, 2, ... that were enrolled some days ago, and the engine that judges them. It is also the engine's device directory."""
 
     engine: Engine
     store: SqliteStore
@@ -46,11 +46,11 @@ class World:
     revoked: frozenset[int] = frozenset()
 
     def enrolled_at(self, devices: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When devices were enrolled, float64[N]."""
+        """Return the enrolment times of devices, float64[N]."""
         return np.full(len(devices), self.enrolled)
 
     def issued_at(self, devices: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Nobody knows of bundles."""
+        """Return no bundles."""
         return np.zeros(len(devices), np.int64), np.zeros(len(devices))
 
     @classmethod
@@ -58,7 +58,7 @@ class World:
     def opened(
         cls, fleet: str, profile: Profile, devices: int, *, seed: int, bucket_seconds: int, days: float
     ) -> Iterator[Self]:
-        """A fleet whose devices were enrolled so many days ago; its database lives as long as it does."""
+        """Open a world whose devices were enrolled this many days ago. Its database is removed at the end."""
         ids = np.arange(1, devices + 1, dtype=np.uint32)
         keys = derive_keys(_MASTER, fleet, ids, 1, bytes(16))
         with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What Peel costs: the figures of `peel bench`, one module each."""
+"""The benchmarks of `peel bench`, one module each."""

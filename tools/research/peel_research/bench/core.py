@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the core costs: time per report on this machine, size and stack on a Cortex-M0+."""
+"""The core's costs: time per report on this machine, size and stack on a Cortex-M0+."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a report costs the disk, and what the delay that saves writes costs in latency.
+"""Disk writes and stored bytes per report, and the latency of the delay that saves writes.
 
-Written: a real gateway with its defaults at the end of a real mosquitto, whose devices report at random moments; bytes as the kernel counts
-them for the process until it has ended, its last checkpoint included. Stored: the size of the file after
-many reports, on an engine whose clock runs ahead.
+Written: a real gateway with its defaults behind a real mosquitto, whose devices report at random moments. The kernel counts the bytes of
+the process until it has ended, including its last checkpoint. Stored: the size of the file after many reports, on an engine whose clock
+runs ahead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What screening a report costs: CPU time from a message to its commit, beside what could hardly be done with less.
+"""The CPU time of screening a report, from message to commit, compared with the least that any gateway has to do.
 
-All ratios are taken within one run, batch by batch in turn, over the same reports: machines are noisy, and differ. A round has more events
-than the log seals together, so that every round pays for sealing; the median of the rounds is printed. Checkpoints of the bets are too rare
-for that: what one costs is spread over the events between two.
+All ratios are taken within one run, batch by batch in turn, over the same reports, because machines are noisy and differ. A round has
+more events than the log seals together, so that every round pays for sealing. The median of the rounds is printed. Checkpoints of the
+e-processes are too rare for that: the cost of one is spread over the events between two.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Size:
-    """How many attributes, and how many devices."""
+    """The numbers of attributes and devices."""
 
     k: int
     devices: int
@@ -182,7 +182,7 @@ class _Bench:
         return max(0.0, dear.seconds["engine"] - usual.seconds["engine"])
 
     def _logged(self, count: int) -> Records:
-        """What the engine has just written; all of it must have been accepted."""
+        """Return the log records that the engine has just written. All must have been accepted."""
         with self._store.begin() as transaction:
             log, gaps = transaction.events(transaction.arrival - count)
         if len(gaps) or np.any(log.verdict != Verdict.ACCEPTED):
@@ -195,7 +195,7 @@ class _Bench:
 
 
 class _Floor:
-    """What is hard to do without: opening, a row per report in a table that is only appended to, and a commit."""
+    """The least work of any gateway: open the reports, append a row for each to a table, and commit."""
 
     def __init__(self, path: Path, keyring: Keyring) -> None:
         self._keyring = keyring
@@ -217,7 +217,7 @@ class _Floor:
 
 
 def _naive_seconds(workload: Workload) -> float:
-    """CPU seconds per report of whoever inverts the projection anew for each: the pseudoinverse, then its product with the trits."""
+    """Return the CPU seconds per report of inverting the projection for each one: the pseudoinverse, then its product with the trits."""
     phi = matrix(workload.profile.seed, workload.profile.width).astype(np.float64)
     messages, keyring = workload.batch(), workload.registry.keyring
     trits = open_joined(keyring, messages.payloads, messages.payload_ends).trits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateway's engine manages on this machine, and how soon its statistics judge a biased coin."""
+"""The throughput of the gateway's engine on this machine, and how soon its statistics expose a biased coin."""
 
 from __future__ import annotations
 

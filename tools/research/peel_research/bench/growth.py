@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What growth costs: throughput and memory against attributes, devices, log, exposures, and a page that is open.
+"""The costs of growth: throughput and memory by attributes, devices, log, exposures, and an open page.
 
-Each figure comes from a process of its own, with a fleet folder and a database of its own. Throughput is in reports per second of CPU time,
-from message to commit, so that a busy machine matters little; the time that the page takes counts as well. Within an axis only one thing
-grows, and `largest_over_smallest` is the throughput that is left.
+Each figure comes from a separate process with its fleet folder and database. Throughput is in reports per second of CPU time, from message
+to commit, so that a busy machine matters little. The time for the page counts as well. Along an axis only one quantity grows, and
+`largest_over_smallest` is the remaining throughput.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What is there before anything is measured."""
+    """The state of the gateway before a measurement."""
 
     k: int = 16
     registered: int = 500
@@ -60,7 +60,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """What to measure: axes along which one thing grows, and how many devices a gateway is started with."""
+    """The measurement: axes along which one quantity grows, and the number of devices at the start."""
 
     axes: Mapping[str, Sequence[Stage]]
     batches: int
@@ -69,7 +69,7 @@ class Growth:
 
     @property
     def steps(self) -> int:
-        """How often there is progress."""
+        """The number of progress reports."""
         return sum(map(len, self.axes.values())) + 1
 
 

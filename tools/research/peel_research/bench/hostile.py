@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""How long honest devices wait for their receipts while one device floods the broker on its own topics.
+"""The wait of honest devices for receipts while one device floods the broker on its own topics.
 
-A real mosquitto, a real gateway with its defaults, except `mqtt.receipt_seconds`: at 0 no receipt waits for the one before it.
-The flooder publishes prepared packets at QoS 0 from a process of its own, as fast as the broker reads them.
+mosquitto and the gateway are real, with default settings except `mqtt.receipt_seconds`: at 0 no receipt waits for the one before it. The
+flooder publishes prepared packets at QoS 0 from a separate process, as fast as the broker reads them.
 """
 
 from __future__ import annotations

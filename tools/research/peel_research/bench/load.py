@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks of a whole gateway share: a fleet that reports honestly, and what a process has used so far."""
+"""Shared by benchmarks of a whole gateway: a fleet that reports honestly, and a process's use of resources."""
 
 from __future__ import annotations
 
@@ -97,5 +97,5 @@ def rss_mb(pid: int) -> float:
 
 
 def written_bytes(pid: int) -> int:
-    """What a process has had written to disk, or will have; also of one that has ended and was not waited for."""
+    """Return the bytes that a process has written to disk or to the cache. Works for an ended process before it is waited for."""
     return int(Path(f"/proc/{pid}/io").read_text().partition("\nwrite_bytes:")[2].split()[0])

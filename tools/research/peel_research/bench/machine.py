@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What this machine is, and how busy it is with other things: what belongs beside a measured time."""
+"""This machine and its load, to publish with measured times."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _system() -> str:
 
 
 def load(seconds: float = 2.0) -> float:
-    """How many processes but this one run, or wait for a processor or a disk, on average over so many seconds from now.
+    """Return the mean number of other processes that run or wait for a processor or disk, over the next seconds.
 
-    The kernel's load average would not do between two benchmarks: a minute later it still holds what the first one did.
+    The kernel's load average does not serve here: after a minute it still contains the previous benchmark.
     """
     looks = max(1, round(seconds * _LOOKS_PER_SECOND))
     busy = 0

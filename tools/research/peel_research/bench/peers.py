@@ -58,7 +58,7 @@ TASKS = (Task("krr", 16, 100_000), Task("hashing", 128, 20_000))
 
 @dataclass(frozen=True)
 class Peer:
-    """How another library does it: reports of values, and shares of all categories from reports."""
+    """Another library: its functions for reports of values, and for the shares of all categories."""
 
     name: str
     encode: Callable[[Sequence[int]], list[Any]]
@@ -168,7 +168,7 @@ def _ours(task: Task, values: Symbols, truth: Floats) -> dict[str, dict[str, flo
 
 
 def _opened_cells(profile: Profile, keyring: Keyring, codewords: Codewords, frames: bytes, count: int) -> Ints:
-    """What sealed frames stand for: opened, verified, decoded."""
+    """Return the cells of sealed frames: open, verify and decode them."""
     ends = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(len(frames) // count)
     opened = open_joined(keyring, frames, ends)
     index, sign = np.full(count, -1, np.int64), np.zeros(count, np.int64)
@@ -239,7 +239,7 @@ _NONCE_BYTES = 16
 
 
 def prio3_histogram_bits(length: int, chunk: int | None = None, shares: int = 2) -> int:
-    """What a client sends for a histogram of so many buckets: nonce, public share and all input shares, before encryption.
+    """Return the bits that a client sends for a histogram of `length` buckets: nonce, public share, all input shares, unencrypted.
 
     After draft-irtf-cfrg-vdaf-13, sections 7.2 to 7.4 (its test vector Prio3Histogram_0, 4 buckets in chunks of 2, has a leader's share of
     272 bytes, Prio3Histogram_1, 11 in chunks of 3, one of 544). The leader gets the measurement and the proof as field elements ::

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What reports give away over time: devices that always read the same, and a gateway that keeps everything it is sent."""
+"""The privacy loss over time: devices with a constant reading, and a gateway that keeps every report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
+"""Measure the costs of receipts: bytes on the air, time in the gateway, writes to a device's flash."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What several workers bring: throughput and CPU time per report with 1, 2 and 4 of them, and what the database does for each report.
+"""The gain of several workers: throughput and CPU time per report with 1, 2 and 4, and the database's work per report.
 
-Real processes all: workers on a PostgreSQL server that flushes every commit, a mosquitto, a fleet folder with many devices of which some
-report. The workers are stopped (SIGSTOP) while the broker is given the reports, so that all begin at once, with every queue full; time is
-taken from when they are let go to the last report: commits are large, so nothing in between is a place to begin. CPU times are
-those of the processes, whatever else the machine does.
+All processes are real: workers on a PostgreSQL server that flushes every commit, a mosquitto, a fleet folder with many devices of which
+some report. The workers are stopped (SIGSTOP) while the broker gets the reports, so that all begin at once with full queues. Time runs
+from their release to the last report, because commits are large. CPU times are those of the processes, so other load does not count.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large a fleet, and how much of it."""
+    """The size of the fleet, and the part of it that reports."""
 
     registered: int
     speaking: int
@@ -50,7 +49,7 @@ class Scale:
 
     @property
     def steps(self) -> int:
-        """How often there is progress."""
+        """The number of progress reports."""
         return len(self.workers) + 1
 
 
@@ -157,7 +156,7 @@ def _drained(
 
 @dataclass(frozen=True)
 class _Spent:
-    """What everything has used so far."""
+    """The resources used so far by all processes."""
 
     workers: float
     broker: float

@@ -90,7 +90,7 @@ def engine(rounds: int, as_json: bool) -> None:
 @bench.command()
 @json_option
 def receipts(as_json: bool) -> None:
-    """What receipts cost: bytes on the air, time in the gateway, writes to a device's flash."""
+    """Measure the costs of receipts: bytes on the air, time in the gateway, writes to a device's flash."""
     _print(import_module("peel_research.bench.receipts").measure(), as_json)
 
 
@@ -98,7 +98,7 @@ def receipts(as_json: bool) -> None:
 @click.option("--seconds", default=10.0, show_default=True, help="How long each of the three phases lasts.")
 @json_option
 def hostile(seconds: float, as_json: bool) -> None:
-    """How long 50 honest devices wait for receipts: undisturbed, and while one device floods statuses, then refused frames."""
+    """Measure how long 50 honest devices wait for receipts: undisturbed, and while one device floods statuses, then refused frames."""
     _print(import_module("peel_research.bench.hostile").measure(seconds=seconds), as_json)
 
 
@@ -167,7 +167,7 @@ def scale(as_json: bool) -> None:
 @click.option("--devices", default=20, show_default=True, help="How many devices to simulate.")
 @json_option
 def privacy(as_json: bool, **given: Any) -> None:
-    """What a day, a month and a year of reports give away about a reading that never changes: frames from the real core."""
+    """Measure what a day, a month and a year of reports reveal about a constant reading, with frames from the real core."""
     _print(import_module("peel_research.bench.privacy").measure(**given, stretches=["day", "month", "year"]), as_json)
 
 

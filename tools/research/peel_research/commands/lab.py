@@ -76,7 +76,7 @@ def _names(columns: str | None) -> list[str]:
 
 
 def _command(path: Path | None, columns: str | None, quick: bool) -> str:
-    """What to type for the same figures."""
+    """Return the command line that repeats these figures."""
     data = ["--data", path.name] if path else []
     chosen = ["--columns", columns] if columns else []
     return shlex.join(["peel", "lab", "tables", *data, *chosen, *(["--quick"] if quick else []), "--json"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How accurate every mechanism is, without PEEL and through its encoder, beside what theory says: the paper's accuracy theorem.
+"""The accuracy of every mechanism, without PEEL and through its encoder, and the prediction of the paper's accuracy theorem.
 
 MSE(PEEL) = MSE(LDP) + Delta_n. Squared errors are means over attributes, on the scale of [-1, 1], or over categories, of shares.
 """
@@ -38,7 +38,7 @@ class Accuracy:
     natural: bool
     """Its reports are 1-sparse as they are."""
     epsilon: float
-    """What one report spends."""
+    """The epsilon of one report."""
     size: int
     reports: int
     seeds: int

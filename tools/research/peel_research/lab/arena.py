@@ -39,12 +39,12 @@ SHARE = 0.05
 """Of devices that attack, or of reports that are attacked: as in the paper."""
 _BUCKET_SECONDS = 3600
 _SLACK = 1.1
-"""How much longer than its quota demands a run takes."""
+"""The length of a run, in units of the time that its quota demands."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a run is."""
+    """The size of a run."""
 
     devices: int
     reports: int
@@ -68,9 +68,9 @@ class Trial:
     poisoned: int
     """Pieces that attackers sent."""
     verdicts: Counter[Verdict]
-    """What they were found to be when they came."""
+    """Their verdicts on arrival."""
     counted: int
-    """How many of them count in the end."""
+    """The number of them that count in the end."""
     attackers: int
     """Devices that attacked; 0 where nobody's device did."""
     attackers_exposed: int
@@ -176,7 +176,7 @@ class _Run:
         return sent
 
     def _attacked(self, who: Ints, when: Ints, frames: Frames) -> tuple[npt.NDArray[np.bool_], list[Sent]]:
-        """Which honest reports get through untouched, and what attackers send."""
+        """Return which honest reports arrive unchanged, and the attackers' reports."""
         kept = np.ones(len(frames), np.bool_)
         if self.attack.by_device:
             return kept, self.fleet.poisoned(self.attack, self.attackers, self.numbers)
@@ -204,7 +204,7 @@ class _Run:
         self.exposed |= {each.device: each.cause for each in report.exposed_devices}
 
     def _delay(self, device: int, sent: Sequence[Sent]) -> int:
-        """Which of its bad pieces exposed a device, counted from 1."""
+        """Return the position of the bad piece that exposed a device, counted from 1."""
         mine = [each for each in sent if each.device == device and each.bad]
         cause = self.exposed[device]
         if cause is Verdict.STATISTICS:
@@ -215,7 +215,7 @@ class _Run:
         return 1 + [each.frame for each in mine].index(first.raw)
 
     def _tipped(self, device: int) -> int:
-        """How many reports it took to expose a device by statistics: its batch is judged as a whole, so its log is played again."""
+        """Return the reports until statistics exposed a device. Its batch is judged as a whole, so its log is replayed."""
         profile, log, gaps = self.world.profile, read_log(self.world.store, device), read_gaps(self.world.store)
         e_process = EProcess(mechanism_of(profile).bets(profile), ALPHA)
         (at,) = replay(profile, e_process, np.array([device]), e_process.new_states(1), log, gaps)

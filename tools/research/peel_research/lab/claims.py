@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the PEEL paper says beside what a run finds: where it holds, and where it does not."""
+"""The PEEL paper's claims compared with a run: which hold, and which do not."""
 
 from __future__ import annotations
 

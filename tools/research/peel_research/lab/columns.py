@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Which columns of a file are readings whose mean is worth knowing, and why others are not.
+"""Choose the columns of a file that are readings with a meaningful mean, and say why the others are not.
 
-A reading varies, with the place and with the time. What never varies is a constant; what only ever rises is a clock or a counter; what is
-different in every row, and whole, numbers rows; what is the same whenever a name is the same says where or when, not what. All of this is
-seen in the figures; headers are asked only where the figures leave it open.
+A reading varies with place and time. These columns are not readings:
+
+- one that never varies is a constant,
+- one that only rises is a clock or a counter,
+- one of whole numbers that differ in every row numbers the rows,
+- one that is the same whenever a name is the same tells where or when, not what.
+
+The values decide. Headers are used only if the values leave it open.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the lab's devices read: the columns of any CSV file that can be used, or the built-in traces, scaled to [-1, 1].
+"""The readings of the lab's devices: the usable columns of any CSV file, or the built-in traces, scaled to [-1, 1].
 
 As in the paper, numeric columns are scaled by their least and greatest value, and overly skewed ones are left out: their mean says little
-when an outlier sets the scale. Which columns are readings at all is decided in `columns`, or by whoever names them. Frequencies are those
-of the first column of categories.
+when an outlier sets the scale. `columns` decides which columns are readings, unless the user names them. Frequencies are
+those of the first column of categories.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class LabData:
     values: Floats
     """float64[rows, k] in [-1, 1]."""
     low: Floats
-    """What -1 is in the columns' units, float64[k]."""
+    """The value of -1 in the columns' units, float64[k]."""
     high: Floats
-    """What +1 is."""
+    """The value of +1."""
     subject: str
-    """What the categories are of."""
+    """The name of the categorical column."""
     categories: tuple[str, ...]
     category: Ints
     """int64[rows of their own], places in `categories`."""
@@ -79,7 +79,7 @@ class LabData:
         return np.asarray(counts / counts.sum())
 
     def facts(self) -> dict[str, object]:
-        """What was used and what was not, for people and for JSON."""
+        """Return the used and unused columns, as plain values for text and JSON."""
         return {
             "source": self.source,
             "rows": len(self.values),

@@ -52,13 +52,13 @@ class AttackRow:
 
     @property
     def key(self) -> str:
-        """What tells it from all others."""
+        """A key that is unique among all rows."""
         return f"{self.attack.name} ({self.mechanism})"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How well poisoned is told from honest, unweighted over attacks."""
+    """Scores of telling poisoned from honest reports, unweighted over attacks."""
 
     precision: Spread
     recall: Spread
@@ -91,12 +91,12 @@ class AttackTable:
 
     @property
     def false_positive_limit(self) -> float:
-        """What the true rate is below with 95% confidence: the rule of three, or what a normal law adds where some were seen."""
+        """The upper 95% confidence limit of the true rate: the rule of three, or a normal approximation if some were seen."""
         return (3 + self.honest_refused + 2 * sqrt(self.honest_refused)) / self.honest_reports
 
 
 def planned(data: LabData, *, quick: bool) -> list[tuple[LabAttack, Profile]]:
-    """What is played: in a quick run, what is done to frames is done to those of one mechanism."""
+    """Return the attacks to play. In a quick run, attacks on frames are played for one mechanism only."""
     profiles = profiles_for(data, EPSILON)
     fitting = {
         name: [profiles[mechanism] for mechanism in attack.mechanisms if attack.fits(profiles[mechanism])]

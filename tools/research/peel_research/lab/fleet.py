@@ -72,7 +72,7 @@ class LabFleet:
         return self.keyring.device_ids
 
     def readings(self, devices: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
-        """What N reports are made of: Q15 [N, k], or categories [N]."""
+        """Return the readings of N reports: Q15 [N, k], or categories [N]."""
         source = self.data.category.astype(np.int32) if self.profile.categorical else self.data.readings
         start = devices * (len(source) // len(self.ids))
         return np.asarray(source[(start + numbers) % len(source)])
@@ -88,7 +88,7 @@ class LabFleet:
         )
 
     def poisoned(self, attack: LabAttack, devices: Ints, numbers: Ints) -> list[Sent]:
-        """What attackers send with numbers 1, 2, ... each, in the order of their numbers; devices int64[A], numbers int64[M]."""
+        """Return the attackers' reports in the order of their numbers; devices int64[A], numbers int64[M]."""
         if attack.say is not None:
             return self._said(attack.say(self._course(devices, numbers)), numbers)
         who, when = np.tile(devices, len(numbers)), np.repeat(numbers, len(devices))
@@ -98,7 +98,7 @@ class LabFleet:
         return self.turned(attack, who, when, self.honest(who, when))
 
     def turned(self, attack: LabAttack, devices: Ints, numbers: Ints, frames: Frames) -> list[Sent]:
-        """What becomes of N honest reports."""
+        """Return the pieces that an attack makes of N honest reports."""
         assert attack.turn is not None
         shop = Workshop(self.rng, self._identities())
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Table (e): the harm of an insider who knows everything, by target and number of reports, and the most that he can possibly do.
+"""Table (e): the harm of an omniscient insider, by target and number of reports, and an upper bound of it.
 
 **The bounds.** One fraction c of one bet alone, begun with a stake s, holds ``s (1 + c (1 - u)/u)^right (1 - c)^wrong``, u the most that
 an honest device makes the bet right. A device that is not exposed has less than the limit, so
@@ -18,12 +18,12 @@ for every fraction, and the least bound over fractions counts. What *right* and 
   an attribute by at most 2 L more than right - wrong + ties: back to the tie, and as far again. With 2 L k for the free pushes of all k,
   right >= D - k - 2 L k and wrong <= (n + 2 L k - D)/2.
 - *a set of categories, by local hashing*. The same of hashes in place of attributes, and symbols in place of signs; pushed against the set
-  are all other symbols. Whoever chooses by the hash when to push moves the sum of a set further than his reports, counted alike, say.
+  are all other symbols. An insider that chooses by the hash when to push moves the sum of a set further than its reports say.
 - *a set of categories, by kRR*. The bet that the category is among the a that came most often is right with every one of his a, if he is
   steady: if they always lead, once each has come. For others there is the cap alone.
 
-In the limit a steady insider does what a liar does. Who is not, and wastes reports to make ties, is held by these bets alone to a net push
-of u/(2 - u) per report; nobody we know gets as far with all attributes, for other bets look at him, too.
+In the limit a steady insider does a liar's harm. One who is not steady, and wastes reports to make ties, is held by these bets alone to a
+net push of u/(2 - u) per report. No known strategy gets as far with all attributes, because other bets apply, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 FRACTIONS = (0.95, 0.5, 0.27, 0.14, 0.06, 0.025, 0.01, 0.003)
 """As in the kernel (`gateway/kernels/capital.h`)."""
 _FLOAT = 2.0**-22
-"""What rounding takes of a bet at each toss, at most."""
+"""The largest rounding loss of a bet at each toss."""
 _QUICK_LENGTHS = (100, 300, 1000, 3000, 10_000)
 _LENGTHS = (*_QUICK_LENGTHS, 30_000, 100_000)
 
@@ -66,17 +66,17 @@ class InsiderRow:
     target: str
     n: int
     cap: float
-    """What the first report alone can do: no LDP protocol can avoid it."""
+    """The harm of the first report alone, which no LDP protocol can avoid."""
     newcomer: float
-    """The most that we know to do."""
+    """The most harm of all known strategies."""
     steady: float | None
-    """The most that anybody can who is steady; None where nothing but the cap is known."""
+    """The bound for steady insiders; None if only the cap is known."""
     bound: float | None
-    """The most that anybody can."""
+    """The bound for all insiders."""
     sleeper: float | None
-    """What we know to do after 100,000 honest reports; None in a quick run."""
+    """The most harm of known strategies after 100,000 honest reports; None in a quick run."""
     sleeper_bound: float | None
-    """The most that anybody can after as many."""
+    """The bound for all insiders after as many honest reports."""
 
 
 @dataclass(frozen=True)
@@ -84,54 +84,54 @@ class Capital:
     """A bet that bounds an insider."""
 
     most: float
-    """u: how often an honest device makes it right, at most."""
+    """u, the largest probability with which an honest device makes the bet right."""
     capital: float
     late_share: float
-    """What another process has of alpha."""
+    """The share of alpha of the other e-process."""
 
     def room(self, n: int, honest: int = 0) -> float:
-        """How far the logarithm of a fraction that begins after so many honest reports can grow in n tosses."""
+        """Return how far the log capital of a fraction can grow in n tosses after this many honest reports."""
         stake = _put_in(honest + 1) * self.capital / len(FRACTIONS)
         return log(1 / ALPHA) - log(1 - self.late_share) - log(stake) + n * _FLOAT
 
     def least(self, bound: Callable[[float, float], float]) -> float:
-        """The least of what each fraction allows, as a function of A and B."""
+        """Return the least bound over all fractions, as a function of A and B."""
         odds = (1 - self.most) / self.most
         return min(bound(log(1 + c * odds), -log(1 - c)) for c in FRACTIONS)
 
 
 def _put_in(toss: int) -> float:
-    """What the kernel puts in at a toss, of a capital of 1."""
+    """Return the stake that the kernel adds at a toss, of a capital of 1."""
     b = toss.bit_length() - 1
     return 1 / ((1 << b) * (b + 1) * (b + 2))
 
 
 def plus_bound(capital: Capital, goal: Goal, n: int, honest: int = 0) -> float:
-    """Harm per report of whoever wants plus of all attributes, or minus."""
+    """Return the bound on the harm per report for the goal plus (or minus) of all attributes."""
     return steady_bound(capital, goal, n, free=0, honest=honest)
 
 
 def steady_bound(capital: Capital, goal: Goal, n: int, *, free: int, lost: int = 0, honest: int = 0) -> float:
-    """Harm per report of whoever is steady: of his wanted reports at most so many are not right, and so many of these are wrong."""
+    """Return the bound for a steady insider: at most `free` wanted reports are not right, and `lost` of these are wrong."""
     room = capital.room(n, honest)
     most = capital.least(lambda a, b: (room + free * a + (n + lost) * b) / (a + b))
     return _harm(goal, most, n)
 
 
 def turning_bound(capital: Capital, goal: Goal, n: int, units: int, *, honest: int = 0, lead: int = 0) -> float:
-    """Harm per report of anybody, where the bet predicts what was said of a unit most often, and remembers a lead of an honest life."""
+    """Return the bound for any insider, if the bet predicts the most frequent symbol of a unit and remembers a lead from honest reports."""
     room, old = capital.room(n, honest), 2 * lead * units
     net = capital.least(lambda a, b: (room + (units + old) * a + (n + old) * b / 2) / (a + b / 2))
     return _harm(goal, (n + net) / 2, n)
 
 
 def most_lead(symbols: int) -> int:
-    """By how much the kernel remembers at most that one symbol was said more often than all others (a cell of `predictions.c`)."""
+    """Return the largest lead of one symbol that the kernel remembers (a cell of `predictions.c`)."""
     return 256 // symbols - 1
 
 
 def _harm(goal: Goal, wanted: float, n: int) -> float:
-    """Of so many wanted reports among n, per report: never more than the cap."""
+    """Return the harm per report of this many wanted reports among n, at most the cap."""
     share = min(wanted / n, 1.0)
     return share * goal.gain + (1 - share) * goal.loss
 
@@ -139,9 +139,9 @@ def _harm(goal: Goal, wanted: float, n: int) -> float:
 # ---- the bets that bound each mechanism's targets ----
 
 _SLEPT = HONEST_LIFE + 64
-"""Honest reports of a sleeper at most."""
+"""The most honest reports of a sleeper."""
 Bounds = Callable[[Goal, int], tuple[float | None, float | None, float | None]]
-"""Of a goal and a length: for the steady, for anybody, and for a sleeper who is anybody."""
+"""Returns the bounds of a goal and a length: for steady insiders, for all, and for all sleepers."""
 
 
 def _harmony_bounds(arena: HarmonyArena) -> Bounds:
@@ -193,7 +193,7 @@ def _hashing_bounds(arena: HashingArena) -> Bounds:
 
 
 def insider_table(epsilon: float, k: int, categories: int, *, quick: bool) -> list[InsiderRow]:
-    """Rows for k attributes and for so many categories, by target and number of reports."""
+    """Return the rows for k attributes and this many categories, by target and number of reports."""
     harmony, krr = HarmonyArena(epsilon, k), KrrArena(epsilon, categories)
     hashing = HashingArena(epsilon, categories)
     return [

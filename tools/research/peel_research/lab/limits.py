@@ -69,7 +69,7 @@ LIMITED: Mapping[tuple[str, str], Callable[[Scene, float], Floats]] = {
 
 
 def _noise(scene: Scene) -> Floats:
-    """What was added to each reading, float64[devices, rounds]."""
+    """Return the noise of each reading, float64[devices, rounds]."""
     assert isinstance(scene.now, Numbers)
     return scene.now.values - scene.held[:, None]
 

@@ -51,7 +51,7 @@ def report_bits(k: int) -> int:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What the gateway makes of N reports."""
+    """The gateway's decoding of N reports."""
 
     index: Ints
     sign: Ints
@@ -98,7 +98,7 @@ class PaperCode:
         return self.rounded(_normalised(s) @ self.phi.T)
 
     def rounded(self, y: Floats) -> Floats:
-        """What is left of coordinates on the wire: the middle of one of 2^bits equal steps, as many above zero as below."""
+        """Return coordinates rounded for the wire: the middle of one of 2^bits equal steps, as many above zero as below."""
         if self.exact:
             return y
         steps = 2 ** coordinate_bits(self.k)
@@ -172,7 +172,7 @@ class _Sent:
 
 
 Forge = Callable[[PaperCode, _Sent, np.random.Generator], Floats]
-"""What an attacker makes of messages, float64[N, k - 1]."""
+"""Returns forged messages, float64[N, k - 1]."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class PaperAttack:
 
     name: str
     place: str
-    """Where it acts: coin, encoder or wire."""
+    """The place where it acts: coin, encoder or wire."""
     knows: str
     forge: Forge
 
@@ -251,12 +251,12 @@ ATTACKS: tuple[PaperAttack, ...] = (
     PaperAttack("random message", "wire", "nothing", _random_message),
     PaperAttack("another Phi", "encoder", "nothing", _other_phi),
 )
-"""What the paper's residual is tried on; first, for comparison, nothing at all."""
+"""The attacks that the paper's residual is tested on. The first, for comparison, changes nothing."""
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """How an attack fares against the residual."""
+    """The result of an attack against the residual."""
 
     attack: str
     place: str
@@ -268,7 +268,7 @@ class Exposure:
     exposed_exact: float
     """The same on a wire that rounds nothing."""
     unseen: float
-    """Share that is believed although it says something else than the honest report, on the paper's wire."""
+    """The share that is accepted although it differs from the honest report, on the paper's wire."""
     unseen_exact: float
     """The same on a wire that rounds nothing."""
 
@@ -297,7 +297,7 @@ def _outcome(attack: PaperAttack, code: PaperCode, messages: int) -> tuple[float
 
 @dataclass(frozen=True)
 class SignsOnly:
-    """What becomes of estimates when normalisation takes the reports' magnitudes."""
+    """The effect on estimates when normalisation removes the reports' magnitudes."""
 
     mechanism: str
     truth: float

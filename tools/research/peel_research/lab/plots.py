@@ -149,7 +149,7 @@ _KINDS = {"harmony": "a", "krr": "b", "hashing": "d"}
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where values go: powers of ten to the right, and from 1 to `high` upwards, both logarithmic."""
+    """The coordinates of a plot: powers of ten to the right, and 1 to `high` upwards, both logarithmic."""
 
     first: int
     last: int

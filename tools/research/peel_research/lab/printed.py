@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the PEEL paper prints (Shuai et al. 2025, its table of estimated attack ratios): 5% poisoned, epsilon 1.
+"""Figures printed in the PEEL paper (Shuai et al. 2025, its table of estimated attack ratios): 5% poisoned, epsilon 1.
 
-Beside each figure for the weather data that of a smart-building set, which is not public here. A defence that the paper marks as not
-applicable is absent.
+Each entry has the figure for the weather data and that for a smart-building set, which is not public. Defences that the paper marks as not
+applicable are left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Table (a): the share of poisoned devices that each defence estimates, 5% in truth, beside what the PEEL paper prints.
+"""Table (a): the share of poisoned devices that each defence estimates (the truth is 5%), and the PEEL paper's figures.
 
-A share says how many, not who: whoever flags the wrong 5% is right about it. So recall and false positives stand beside it, of devices that
-no training set labelled. What is not exposed is in the table like everything else.
+A share says how many devices, not which: a defence that flags the wrong 5% has the right share. So the table also has recall and false
+positives, over devices that no training set labelled. Attacks that are not exposed are in the table, too.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _LIMIT, _PAPER, _OURS = "best possible test", "PEEL, as its paper has it", "Peel
 
 @dataclass(frozen=True)
 class RatioRow:
-    """What one defence makes of one attack."""
+    """The result of one defence against one attack."""
 
     mechanism: str
     attack: str
     """The paper's rule or output poisoning, targets (the maximal gain attack), or none: then 0 is the truth, not 5%."""
     acts: str
-    """Where, for those who look at more than reports."""
+    """The place of the attack, for defences that look at more than reports."""
     defence: str
     assumes: str
-    """What it has to be told."""
+    """The knowledge that it assumes."""
     printed: float | None
     """The paper's figure for the weather data, in percent."""
     ratio: Spread | None
@@ -62,7 +62,7 @@ class RatioRow:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What came out with one seed."""
+    """The outcome with one seed."""
 
     ratio: float | None
     recall: float | None = None

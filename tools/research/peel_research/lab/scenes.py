@@ -40,7 +40,7 @@ class Scene:
     targets: Ints | None
     """Categories that are promoted."""
     held: Floats
-    """What each device reads: a number in [-1, 1] or a category, float64[devices]."""
+    """The reading of each device: a number in [-1, 1] or a category, float64[devices]."""
     truth: Floats
     """The mean, or the shares of categories, of what all devices hold."""
 
@@ -50,7 +50,7 @@ Poison = Callable[["_Fleet", Bools, int, float], Collected]
 
 @dataclass(frozen=True)
 class _Fleet:
-    """What devices hold, and the mechanism's honest reports of it."""
+    """The values of devices, and the mechanism's honest reports of them."""
 
     readings: Floats
     """float64[devices], in [-1, 1]."""
@@ -182,7 +182,7 @@ what is found where there is nothing."""
 def make_scene(
     data: LabData, mechanism: str, attack: str, devices: int, rounds: int, epsilon: float, seed: int
 ) -> Scene:
-    """Let a random 5% of so many devices, which hold random rows of the data, commit an attack in every round; nobody, if it is none."""
+    """Return a scene of devices with random rows of the data, of which a random 5% attack in every round (none without an attack)."""
     rng = np.random.default_rng(seed)
     size = len(data.categories)
     fleet = _Fleet(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far an attack moves estimates: if nothing defended them, before devices are withdrawn, in the end; and how far a liar would."""
+"""The shift of estimates by an attack: undefended, before withdrawal of devices, and finally; and the shift by a liar."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def _distance(figures: Floats, truth: Floats) -> float:
 
 
 def _worst_lie(profile: Profile, truth: Floats, weight: float) -> float:
-    """How far the worst lie of reports with this share of the weight moves a figure."""
+    """Return the largest shift of an estimate by lying reports with this share of the weight."""
     far = np.maximum(1 - truth, truth) if mechanism_of(profile).separate else 1 - truth
     return float(weight * np.nanmax(far))

@@ -82,7 +82,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _headline(attacks: AttackTable, insiders: Sequence[InsiderRow]) -> dict[str, Any]:
-    """What a program asks for first."""
+    """Return the main figures, for programs."""
     worst: dict[str, dict[str, float]] = {}
     for row in insiders:
         of_mechanism = worst.setdefault(row.mechanism, {})

@@ -40,7 +40,7 @@ class Site(World):
     """Devices that know what they want to say."""
 
     def honest(self, device: int, numbers: Sequence[int], reading: float) -> list[bytes]:
-        """What an honest coin makes of a reading, which may be a lie."""
+        """Return reports of a true or false reading, made with an honest coin."""
         who = np.full(len(numbers), device - 1)
         readings = np.full((len(numbers), self.profile.k), round(reading * READING_ONE), np.int32)
         frames = encode_many(
@@ -105,7 +105,7 @@ def late_delivery() -> int | None:
 
 @dataclass(frozen=True)
 class Coalition:
-    """What became of insiders who work together."""
+    """The outcome of a coalition of insiders."""
 
     slowest: int | None
     """Reports until the last of them was exposed; None if one never was."""

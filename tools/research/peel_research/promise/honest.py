@@ -23,7 +23,7 @@ LOST = 0.15
 
 
 def count_exposed(rng: Generator) -> tuple[int, int]:
-    """How many honest devices were exposed, and how many reports they sent."""
+    """Return the number of exposed honest devices, and of their reports."""
     exposed = reports = 0
     for e_process, unit, symbol, cohort in _data(rng):
         lost, late = _losses(unit.shape, rng)
@@ -40,7 +40,7 @@ def count_exposed(rng: Generator) -> tuple[int, int]:
 
 
 def _losses(shape: tuple[int, ...], rng: Generator) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Which numbers are settled as missing, and which of them come after all. Losses come in stretches, as outages do."""
+    """Return the numbers that are settled as missing, and those of them that arrive late. Losses come in runs, like outages."""
     outage = np.repeat(rng.random((shape[0], shape[1] // 20)) < LOST, 20, axis=1)
     return outage, outage & (rng.random(shape) < 0.5)
 

@@ -18,7 +18,7 @@ __all__ = ["measure"]
 LENGTHS = (1000, 10_000, 100_000)
 OWN_LENGTHS = (100, 1000)
 TIMES = 9
-"""How often each strategy is tried; the figure is that of the slowest exposure."""
+"""The number of times each strategy is played. The figure is the slowest exposure."""
 HARMONY = ((0.5, 8), (0.5, 252), (1.0, 1), (1.0, 8), (1.0, 252), (2.0, 252))
 KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
 COALITIONS = (0.05, 0.2)
@@ -27,7 +27,7 @@ HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
 
 
 def measure() -> dict[str, Any]:
-    """What an insider can do, what exposes him, and that nothing exposes the honest."""
+    """Measure the harm of insiders, the reports until their exposure, and the exposures of honest devices."""
     exposed, reports = count_exposed(np.random.default_rng(1))
     alliances = {f"coalition_of_{share:.0%}": coalition(share) for share in COALITIONS}
     return {

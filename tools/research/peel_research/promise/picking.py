@@ -161,12 +161,12 @@ STRATEGIES: dict[str, tuple[Callable[[_Held], Delivery], int]] = {
 
 @dataclass(frozen=True)
 class Picked:
-    """What became of insiders."""
+    """The outcome of insiders."""
 
     share: float
     """Their reports about the attribute in the target, over those of an honest device at full quota; a mean."""
     exposed: int
-    """How many of them were exposed."""
+    """The number of exposed insiders."""
 
 
 def picking() -> dict[str, dict[str, dict[str, float]]]:

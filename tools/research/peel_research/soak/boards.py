@@ -23,18 +23,18 @@ _OUTBOX_FRAMES = 5000
 
 
 class Bench:
-    """Where boards stand: what they have in common.
+    """The shared parameters of the boards in a soak.
 
     Parameters
     ----------
     folder : Path
-        Where their flashes are.
+        The folder of their flashes.
     broker : Endpoint
-        Where they find the broker, or a line that leads there.
+        The address of the broker, or of a relay to it.
     seed : int
-        What their sensors read follows from it.
+        The seed of their sensors' readings.
     confirm : str
-        Who must have a report before its device forgets it: `gateway` or `broker`.
+        A device forgets a report once the `gateway` has confirmed it, or once the `broker` has acknowledged it.
     """
 
     def __init__(
@@ -134,5 +134,5 @@ class SoakBoard:
         self.switch_on()
 
     def log(self) -> str:
-        """What its present device has printed."""
+        """Return the output of its current device."""
         return self._process.log()

@@ -39,7 +39,7 @@ class WrongClock:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What the environment of the process needs."""
+        """The environment variables for the process."""
         if self._library is None:
             return {}
         return {

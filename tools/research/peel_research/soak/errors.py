@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What may go wrong with a fault itself."""
+"""Errors of the fault injection itself."""
 
 from __future__ import annotations
 

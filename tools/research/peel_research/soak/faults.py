@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each kind of fault does to the stage: it begins when its context is entered and is healed when that is left."""
+"""The kinds of faults. A fault begins when its context is entered, and is repaired when it is left."""
 
 from __future__ import annotations
 

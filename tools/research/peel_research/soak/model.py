@@ -34,7 +34,7 @@ _NO_SUMS = np.zeros((0, 2), np.int64)
 
 
 class Model:
-    """What the real applications, all with one profile, have made; `complete` adds it to the truth of the simulated ones."""
+    """The reports of the real applications, all with one profile. `complete` adds them to the truth of the simulated devices."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -62,7 +62,7 @@ class Model:
         self._excused.update(map(_key, frames))
 
     def revoke(self, device: int) -> None:
-        """What a device makes from now on may be refused."""
+        """Note that a device's reports may be refused from now on."""
         self._revoked.add(device)
 
     def complete(self, truth: Path, snapshot: FleetSnapshot) -> None:

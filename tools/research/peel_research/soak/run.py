@@ -27,15 +27,15 @@ _NUDGE_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a run ends with."""
+    """The result of a run."""
 
     outcome: Outcome
     faults: Counter[str]
-    """How many of each kind were done."""
+    """The number of faults by kind."""
     skipped: dict[str, str]
     """Kinds that could not be done, at least once, and why."""
     restarts: int
-    """How often a gateway ended by itself, and was started again as a service manager would."""
+    """The number of times a gateway ended by itself and was restarted, as a service manager would."""
 
 
 class _Driver:

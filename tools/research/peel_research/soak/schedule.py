@@ -16,7 +16,7 @@ class Kind:
 
     name: str
     track: str
-    """What it happens to; faults of one track never overlap, those of different tracks do as they please."""
+    """The part that it affects. Faults of one track never overlap; those of different tracks may."""
     shortest: float
     longest: float
     """Seconds from its beginning to its end."""
@@ -69,12 +69,12 @@ class Fault:
     at: float
     """Seconds from the beginning."""
     seconds: float
-    """How long it lasts."""
+    """Its duration."""
     kind: str
     target: int
-    """Which of the devices, where it is about one."""
+    """The number of the device, for a fault of one device."""
     amount: float
-    """How much of it, from 0 to 1, where that has a meaning."""
+    """The strength from 0 to 1, for faults that have one."""
 
     def __str__(self) -> str:
         return (

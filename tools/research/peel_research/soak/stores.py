@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gateways of a soak store in: a file, or a PostgreSQL database that several workers share."""
+"""The stores of a soak's gateways: a file, or a PostgreSQL database that several workers share."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PARTITIONS = 4
 
 
 class SoakStore(Server):
-    """Where reports are stored; `settings` is what gateways have to know of it."""
+    """A store for reports. `settings` are the gateways' settings for it."""
 
     gateways: int
-    """How many it is for."""
+    """The number of gateways that use it."""
     filters: int
     """To how many a session of theirs subscribes for reports."""
     settings: Mapping[str, object]

@@ -42,7 +42,7 @@ class Outcome:
     """Counts of reports, but for `honest_exposed`, which has devices in it too."""
 
     made: int
-    """What devices made and a gateway must accept; what attackers made presentably is among it."""
+    """Reports that a gateway must accept, including attackers' valid ones."""
     stored: int
     """Of these, what is in the gateway's log."""
     excused: int

@@ -29,7 +29,7 @@ _PATTERN_TARGETS = 4
 _SHARED = 6
 """Categories that share what is said without noise. Fewer of them are exposed by the bets on sets."""
 _CEILING = 0.2
-"""How close to the limit an adaptive insider lets his capital come: the gateway's view of the cohort is not quite his."""
+"""The part of the limit that an adaptive insider lets the capital reach, because the gateway's view of the cohort differs a little."""
 
 _HARMONY = ("harmony",)
 _CATEGORICAL = ("krr", "hashing")

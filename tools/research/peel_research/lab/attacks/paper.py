@@ -22,9 +22,9 @@ _LEAST_BUDGET = 0.05
 
 
 def keep_probability(epsilon: float, others: int, distance: float = 2.0, sensitivity: float = 2.0) -> float:
-    """How often output poisoning leaves a report as it is.
+    """Return the probability that output poisoning leaves a report unchanged.
 
-    The report z becomes v with probability proportional to exp(-eps |v - z|_1 / f). Where the outputs are single entries, signed or
+    The report z becomes v with probability proportional to exp(-eps |v - z|_1 / f). If the outputs are single entries, signed or
     not, all `others` are at the same distance from z, and the kernel keeps z or draws one of them evenly.
     """
     return float(1 / (1 + others * np.exp(-epsilon * distance / sensitivity)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an attack is to the lab: where it acts, what it takes, what exposes it or why nothing can."""
+"""The lab's record of an attack: its place, its needs, and what exposes it or why nothing can."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Place(enum.Enum):
-    """Where an attack acts, from the sensor to the fleet; each value says it in words."""
+    """The place of an attack, from the sensor to the fleet, in words."""
 
     READING = "what the sensor is said to have read"
     COIN = "the randomiser: what it answers, and with which budget"
@@ -36,7 +36,7 @@ class Place(enum.Enum):
 
 
 class Needs(enum.Enum):
-    """What an attacker must know or hold; each value says it in words."""
+    """The knowledge or keys that an attacker needs, in words."""
 
     LINE = "sees and alters what is on the line"
     PROFILE = "knows the profile, and with it the projection, but no key"
@@ -54,7 +54,7 @@ class Course:
     devices: Ints
     """int64[A]."""
     unit: Ints
-    """Attribute, or hash, that each number assigns; 0 where there is none to assign. int64[A, M]."""
+    """Attribute or hash that each number assigns; 0 if numbers assign nothing. int64[A, M]."""
     value: Floats
     """The reading behind it, in [-1, 1], or the category. float64[A, M]."""
     index: Ints
@@ -78,7 +78,7 @@ class Course:
         )
 
     def symbol(self, category: Ints | int) -> Ints:
-        """What speaks for a category: its own name, or what the hash of each number makes of it. int64[A, M]."""
+        """Return the symbol that supports a category: the category itself, or its hash for each number. int64[A, M]."""
         profile = self.profile
         if not profile.hash_domain:
             return np.broadcast_to(np.asarray(category, np.int64), self.unit.shape)
@@ -109,9 +109,9 @@ class Course:
 
 
 Say = Callable[[Course], Course]
-"""What devices say instead of what they would have said honestly."""
+"""Returns the symbols that devices report instead of the honest ones."""
 Lie = Callable[[Profile, npt.NDArray[np.int32], np.random.Generator], npt.NDArray[np.int32]]
-"""What sensors claim instead of their readings: as `encode_many` takes them, Q15 [N, k] or categories [N]."""
+"""Returns the false readings of sensors, as `encode_many` takes them: Q15 [N, k] or categories [N]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class LabAttack:
     layer: Layer | None
     """The layer that exposes it; None where none can."""
     why: str
-    """How it does that, or why none can."""
+    """The reason why the layer exposes it, or why none can."""
     lie: Lie | None = None
     say: Say | None = None
     turn: Transform | None = None
@@ -135,7 +135,7 @@ class LabAttack:
     effort: float = 1
     """Reports of such a device per report of an honest one: who has to convince the statistics talks more."""
     effort_each: float = 0
-    """The same for each attribute, for whoever is judged by one of them alone; the larger of both counts."""
+    """The same per attribute, for an attack that is judged by one attribute alone. The larger of both counts."""
 
     @property
     def by_device(self) -> bool:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What every mechanism of the lab is: a randomiser, the 1-sparse form of its reports, an unbiased estimate, its variance, its privacy.
+"""The interface of the lab's mechanisms: a randomiser, the 1-sparse form of its reports, an unbiased estimate, variance and privacy.
 
 With z a report and t(z) its *statistic*, a vector of `width` numbers, every estimate here is linear: ``decode(mean of t)``. A report is
 1-sparse when t has one entry that is not zero. A dense one is made 1-sparse by sampling an entry in such a way that E[s | z] = t(z), so
-that the estimate stays unbiased; what that adds to its error is `added_variance`. See :mod:`peel_research.lab.mechanisms.sampling`.
+that the estimate stays unbiased. `added_variance` is the error that this adds. See :mod:`peel_research.lab.mechanisms.sampling`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from peel_research.lab.mechanisms.sampling import Floats, Ints, Sparse
 __all__ = ["Categorical", "Indicators", "Mechanism", "Natural", "Numeric", "Reports"]
 
 Reports = NDArray[Any]
-"""What devices send, one row each; what a row holds is the mechanism's own affair."""
+"""Reports of devices, one row each, in a form that only the mechanism knows."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mechanism(ABC):
     epsilon: float
     """The budget: what one report spends, unless `report_epsilon` says otherwise."""
     size: int
-    """How many things are estimated: attributes, or categories."""
+    """The number of estimated attributes or categories."""
 
     def __post_init__(self) -> None:
         if not self.epsilon > 0:
@@ -54,17 +54,17 @@ class Mechanism(ABC):
 
     @property
     def report_epsilon(self) -> float:
-        """What one report spends."""
+        """The epsilon of one report."""
         return self.epsilon
 
     @property
     def width(self) -> int:
-        """How many entries the statistic has."""
+        """The number of entries of the statistic."""
         return self.size
 
     @property
     def carried(self) -> int:
-        """How many entries a frame must tell apart: all, but for those that the report's number tells apart."""
+        """The number of entries that a frame must distinguish: all except those that the report number determines."""
         return self.width
 
     @abstractmethod
@@ -86,18 +86,18 @@ class Mechanism(ABC):
 
     @abstractmethod
     def truth(self, values: NDArray[Any]) -> Floats:
-        """What is estimated, float64[size]: means, or shares."""
+        """Return the true means or shares, float64[size]."""
 
     @abstractmethod
     def variance(self, values: NDArray[Any]) -> float:
         """Expected squared error of an estimate from one report per row, without PEEL: the mean over the `size` figures."""
 
     def added_variance(self, values: NDArray[Any]) -> float:
-        """What 1-sparse reports of constant magnitude (`sparse`) add to `variance`: the paper's Delta_n, per figure."""
+        """Return the variance that 1-sparse reports of constant magnitude (`sparse`) add: the paper's Delta_n, per estimate."""
         return self._sampling_variance(values, self.bound**2)
 
     def added_variance_free(self, values: NDArray[Any]) -> float:
-        """What 1-sparse reports with a magnitude of their own (`sparse_free`) add: the paper's least Delta_n, per figure."""
+        """Return the variance that 1-sparse reports of variable magnitude (`sparse_free`) add: the paper's least Delta_n, per estimate."""
         return self._sampling_variance(values, self.squared_sum(values))
 
     def _sampling_variance(self, values: NDArray[Any], sparse_square: float) -> float:
@@ -173,12 +173,12 @@ class Indicators(Categorical):
     @property
     @abstractmethod
     def own(self) -> float:
-        """How often the true category's indicator is 1."""
+        """The probability that the true category's indicator is 1."""
 
     @property
     @abstractmethod
     def other(self) -> float:
-        """How often that of any other category is."""
+        """The probability that another category's indicator is 1."""
 
     @property
     def gain(self) -> float:
@@ -201,7 +201,7 @@ class Natural(Mechanism):
 
     @abstractmethod
     def entries(self, reports: Reports) -> tuple[Ints, Floats]:
-        """Where each statistic is not zero, int64[N], and what it is there, float64[N]."""
+        """Return the non-zero entry of each statistic, int64[N], and its value, float64[N]."""
 
     @property
     def bound(self) -> float:

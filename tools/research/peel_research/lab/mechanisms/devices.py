@@ -25,7 +25,7 @@ class _OnDevices(Mechanism):
     """Tosses the core's coins. Budgets are rounded down to 2^-20, readings to 2^-15, and the rule is rounded down, as on devices."""
 
     core_name: ClassVar[str]
-    """What the core calls it."""
+    """Its name in the core."""
 
     @property
     def symbols(self) -> int:
@@ -55,7 +55,7 @@ class _OnDevices(Mechanism):
 
 
 def _words(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """What report numbers assign: public, and not for the device to choose."""
+    """Return the index words of report numbers, which are public and not chosen by the device."""
     return rng.integers(2**32, size=count, dtype=np.uint32)
 
 
@@ -124,7 +124,7 @@ class LocalHashing(_OnDevices, Natural, Categorical):
 
     @property
     def hashes(self) -> int:
-        """How many a number can assign."""
+        """The number of hashes that a report number can assign."""
         return hash_family.hash_count(self.symbols, self.size)
 
     @property

@@ -70,7 +70,7 @@ class Duchi(Numeric):
 
 
 def _poisson_binomial(chances: Floats) -> Floats:
-    """How likely each number of successes is, float64[N, k + 1], with a chance per trial, float64[N, k]."""
+    """Return the distribution of the number of successes, float64[N, k + 1], for a probability per trial, float64[N, k]."""
     found = np.zeros((len(chances), chances.shape[1] + 1))
     found[:, 0] = 1
     for chance in chances.T[:, :, None]:

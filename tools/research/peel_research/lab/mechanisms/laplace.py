@@ -35,7 +35,7 @@ class Laplace(Numeric):
 
     @property
     def limit(self) -> float:
-        """Where statistics are clipped."""
+        """The limit at which statistics are clipped."""
         return 1 - self.scale * float(np.log(2 * self.tail))
 
     @property
@@ -55,7 +55,7 @@ class Laplace(Numeric):
         return mean
 
     def bias(self, values: NDArray[Any]) -> Floats:
-        """What clipping adds to the expectation of 1-sparse estimates, float64[size]."""
+        """Return the bias of 1-sparse estimates from clipping, float64[size]."""
         above, below = self._beyond(values)
         return np.asarray(self.scale * (below - above).mean(axis=0))
 

@@ -29,7 +29,7 @@ class Piecewise(Numeric):
 
     @property
     def bound(self) -> float:
-        """How far reports reach."""
+        """The largest absolute report."""
         return (self._root + 1) / (self._root - 1)
 
     @property

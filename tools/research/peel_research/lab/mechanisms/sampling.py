@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""From dense statistics to 1-sparse reports (Horvitz and Thompson 1952): one entry is drawn, weighed by the inverse of its probability.
+"""From dense statistics to 1-sparse reports (Horvitz and Thompson 1952): one entry is drawn and divided by its probability.
 
-Drawing entry j with probability p_j and reporting t_j / p_j leaves E[s | t] = t and adds sum_j t_j^2 (1/p_j - 1) to the squared error,
-least for p_j proportional to |t_j|. The report then is plus or minus the sum of all |t_j|, which differs from report to report. A frame
-carries an index and a sign: with a public bound B on that sum, entry j is drawn with probability |t_j| / B and reported as plus or minus
-B; with what is left of the probability, any index with any sign, which adds nothing in expectation. That adds B^2 - sum_j t_j^2.
+Drawing entry j with probability p_j and reporting t_j / p_j keeps E[s | t] = t and adds sum_j t_j^2 (1/p_j - 1) to the squared error. This
+is least for p_j proportional to |t_j|. The report is then plus or minus the sum of all |t_j|, which differs from report to report.
+
+A frame carries only an index and a sign. With a public bound B on that sum, entry j is drawn with probability |t_j| / B and +B or -B is
+reported. With the rest of the probability, any index with any sign is reported, which adds nothing in expectation. The squared
+error grows by B^2 - sum_j t_j^2.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ def drawn(t: Floats, p: Floats, rng: np.random.Generator) -> Sparse:
 
 
 def added(t: Floats, p: Floats, weights: Floats | float = 1.0) -> Floats:
-    """What sampling with probabilities p adds to the squared error of each report, with a weight per figure, float64[N].
+    """Return the squared error that sampling with probabilities p adds to each report, with a weight per estimate, float64[N].
 
     An entry that is zero needs no probability.
     """
@@ -79,7 +81,7 @@ def added(t: Floats, p: Floats, weights: Floats | float = 1.0) -> Floats:
 
 
 def least_added(t: Floats, weights: Floats | float = 1.0) -> Floats:
-    """What the best probabilities, proportional to |w_j t_j|, add: float64[N]."""
+    """Return the least added squared error, at probabilities proportional to |w_j t_j|, float64[N]."""
     terms = np.abs(weights * t)
     return np.asarray(terms.sum(axis=1) ** 2 - np.square(terms).sum(axis=1))
 

@@ -24,7 +24,7 @@ class Subset(Indicators):
     name = "subset"
 
     members: int | None = None
-    """How many categories a report holds; None for the best number, size / (e^eps + 1), at least 2."""
+    """The number of categories in a report; None for the best number, size / (e^eps + 1), at least 2."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,7 +39,7 @@ class Subset(Indicators):
 
     @property
     def count(self) -> int:
-        """How many categories a report holds."""
+        """The number of categories in a report."""
         return max(2, round(self.size / (exp(self.epsilon) + 1))) if self.members is None else self.members
 
     @property

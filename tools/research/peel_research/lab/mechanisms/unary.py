@@ -90,9 +90,9 @@ class Rappor(_Bits):
     name = "rappor"
 
     one: float = 0.75
-    """How often a permanent 1 is reported as 1 (q in the paper)."""
+    """The probability that a permanent 1 is reported as 1 (q in the paper)."""
     zero: float = 0.5
-    """How often a permanent 0 is (p)."""
+    """The probability that a permanent 0 is reported as 1 (p)."""
 
     @property
     def flip(self) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What defences cost a client per report: bits by their message formats, time by real primitives in one run, cycles on an emulated Pico."""
+"""A client's costs of defences per report: bits of their message formats, time of real primitives, cycles on an emulated Pico."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OverheadRow:
     """On an emulated Pico; None in a quick run, and where MicroPython's build lacks a primitive."""
     sizes: str
     note: str
-    """Where printed figures and formula disagree, and what else should be known."""
+    """Disagreements between printed figures and formula, and other remarks."""
 
 
 def overheads(quick: bool) -> list[OverheadRow]:
@@ -92,7 +92,7 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 def _disagreements(scheme: Scheme, sizes: Sizes) -> list[str]:
-    """What is printed and does not follow from the formula beside it."""
+    """Return the printed figures that do not follow from their formula."""
     found = []
     if scheme.bits_printed and scheme.bits(sizes) != scheme.bits_printed_as(sizes):
         found.append(f"printed {scheme.bits_printed_as(sizes):,} bits, the formula gives {scheme.bits(sizes):,}")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What the primitives cost that defences are made of: in the paper's estimate, on this machine, and on an emulated Pico.
+"""The costs of the primitives of defences: the paper's estimate, on this machine, and on an emulated Pico.
 
-Real primitives where a library has them (``cryptography``, that is OpenSSL). What none has is composed of those that it consists of:
+Primitives are real if a library has them (``cryptography``, that is OpenSSL). The others are composed of real ones:
 
 - a Pedersen commitment is two scalar multiplications on P-256 (its point addition is left out),
 - a proof of knowledge is Schnorr's: one scalar multiplication and a hash,
 - an oblivious transfer is that of Even, Goldreich and Lempel with RSA-2048: one encryption and two decryptions, as the paper
   counts them for OT-HCMS; where it counts encryptions alone, the client makes the request and no more.
 
-Curves in place of 2048-bit groups are in the others' favour.
+Curves instead of 2048-bit groups favour the other defences.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _MESSAGE = 2048
 
 @dataclass(frozen=True)
 class Sizes:
-    """What formulas depend on: small for the others, the paper's own for PEEL."""
+    """The parameters of the formulas: small ones for the other defences, the paper's for PEEL."""
 
     d: int = 16
     """Categories."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What every defence is given, and what it answers.
+"""The interface of a defence: its input and its judgement.
 
-A collector without PEEL holds reports of devices over rounds, and knows how honest ones are made. Beyond that a defence may be told what
-its paper assumes (`Knowledge`): never more than it says in `assumes`.
+A collector without PEEL has the reports of devices over rounds, and knows how honest ones are made. A defence also gets the knowledge that
+its paper assumes (`Knowledge`), and never more than its `assumes` says.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Collected = Frequencies | Numbers
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a defence's paper takes for granted; what a collector in the field has is the empty one."""
+    """The knowledge that a defence's paper assumes. A real collector has an empty one."""
 
     targets: Ints | None = None
     """The categories that the attack promotes."""
@@ -105,14 +105,14 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a defence says; None where it says nothing about it."""
+    """A defence's judgement; None for a part that it does not judge."""
 
     ratio: float | None = None
     """Share of the devices that it takes for poisoned. Estimators of it are unbiased rather than sensible: it may leave [0, 1]."""
     flags: Bools | None = None
     """bool[devices]: those it takes for poisoned."""
     estimate: Floats | None = None
-    """What it would publish."""
+    """The estimate that it would publish."""
 
 
 class Rival(Protocol):
@@ -123,22 +123,22 @@ class Rival(Protocol):
 
     @property
     def source(self) -> str:
-        """Where it is described."""
+        """The paper that describes it."""
 
     @property
     def assumes(self) -> str:
-        """What it has to be told, in words; empty if nothing."""
+        """The knowledge that it assumes, in words; empty if none."""
 
     @property
     def departs(self) -> str:
-        """Where this differs from what the paper describes."""
+        """The differences from the paper's description."""
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
         """Judge; None where it does not apply to such reports, or lacks what it assumes."""
 
 
 class SetHunter(abc.ABC):
-    """What those have in common that look for a set of categories which crafted reports support together."""
+    """Base of defences that look for a set of categories which crafted reports support together."""
 
     def judge(self, collected: Collected, known: Knowledge) -> Judgement | None:
         """Flag whom `_abnormal` finds. A report that supports one category (kRR) has no sets, and a number none either."""
@@ -150,4 +150,4 @@ class SetHunter(abc.ABC):
 
     @abc.abstractmethod
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:
-        """Which of the first round's reports look crafted, bool[reports]; `bits` is bool[reports, categories]."""
+        """Return the reports of the first round that look crafted, bool[reports]; `bits` is bool[reports, categories]."""

@@ -30,7 +30,7 @@ class Detect(SetHunter):
     )
 
     def _abnormal(self, bits: Bools, p: float, q: float) -> Bools:
-        """Which reports support the set whose count exceeds its threshold by the largest factor; bool[reports]."""
+        """Return the reports that support the set whose count exceeds its threshold by the largest factor; bool[reports]."""
         reports, categories = bits.shape
         inside = np.ones(reports, np.bool_)
         chosen: list[int] = []
@@ -46,7 +46,7 @@ class Detect(SetHunter):
 
     @staticmethod
     def _next(bits: Bools, inside: Bools, chosen: list[int]) -> int:
-        """What the reports inside support most beyond its share; first, half of the pair that most go together beyond theirs."""
+        """Return the category that the reports inside support most beyond its share. The first one belongs to the most correlated pair."""
         shares = bits.mean(axis=0)
         if chosen:
             excess = bits[inside].sum(axis=0) - shares * inside.sum()

@@ -82,10 +82,10 @@ def _excess(numbers: Ints, size: int, p: float, q: float) -> Floats:
 
 
 def expected_counts(observed: Ints, p: float, q: float) -> Floats:
-    """What honest reports would show in place of this histogram of supports in a set: float64[size + 1].
+    """Return the expected histogram of supports in a set for honest reports, float64[size + 1].
 
-    A report whose own category is outside shows Bin(size, q), one whose own is inside a coin with p and Bin(size - 1, q); how many are
-    inside is unknown, so that the share is taken which explains most, by least squares.
+    A report whose category is outside supports Bin(size, q) members. One whose category is inside supports a coin with p, and
+    Bin(size - 1, q) others. The share inside is unknown and fitted by least squares.
     """
     size, reports = len(observed) - 1, int(observed.sum())
     outside = reports * _binomial(size, q)

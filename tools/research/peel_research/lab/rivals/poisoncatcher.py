@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Identification in the style of PoisonCatcher (Shuai et al. 2024): random groups, their deviation from a clean past, a classifier.
 
-Its published experiments compute a device's features against the clean data of the same devices (200 groups of a fifth of them; of each
-group and day the largest difference of a member), train a classifier on four fifths of the devices with their labels, and score it by F2
-averaged over both classes by their size. Such a score says little where few devices are
-poisoned: who flags nobody at 5% has 0.94 (`weighted_f2`). The lab states recall and false positives.
+Its published experiments compute a device's features against the clean data of the same devices: 200 groups of a fifth of them, and of
+each group and day the largest difference of a member. They train a classifier on four fifths of the devices with their labels. Its score
+is F2, averaged over both classes by their size. Such a score says little if few devices are poisoned: a defence that flags no device at
+5% has 0.94 (`weighted_f2`). The lab states recall and false positives.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class PoisonCatcher:
 
 
 def group_features(now: Floats, clean: Floats, rng: np.random.Generator) -> Floats:
-    """What the random groups that a device was in show on average, and over all rounds: float64[devices, 2].
+    """Return the mean features of the random groups of each device over all rounds, float64[devices, 2].
 
-    Of a group: how far its mean answer is from that of the clean past (query bias), and the largest difference of a member (fluctuation).
+    A group's features are the distance of its mean answer from the clean past (query bias) and the largest difference of a member
+    (fluctuation).
     Answers are float64[devices, rounds].
     """
     rounds = min(now.shape[1], clean.shape[1])
@@ -84,7 +85,7 @@ def group_features(now: Floats, clean: Floats, rng: np.random.Generator) -> Floa
 
 
 def _answers(collected: Collected) -> Floats:
-    """What each report says as a number, as the published experiments take categories too: float64[devices, rounds]."""
+    """Return each report as a number, float64[devices, rounds]. The published experiments also treat categories as numbers."""
     if isinstance(collected, Frequencies):
         places = np.arange(collected.supports.shape[2])
         return np.asarray((collected.supports * places).sum(axis=2) / collected.supports.sum(axis=2).clip(1))

@@ -15,10 +15,10 @@ __all__ = ["Expert", "NoDefence"]
 
 @dataclass(frozen=True)
 class Expert:
-    """What somebody who knows the mechanism writes down before seeing data: one false alarm in twenty devices for noise, three standard
-    deviations for counts.
+    """Thresholds of an expert who knows the mechanism but not the data.
 
-    The paper's expert is a panel of people and a language model, who saw aggregates; nobody can run that again.
+    For noise: one false alarm in twenty devices. For counts: three standard deviations. The paper's expert is a panel of people and a
+    language model who saw aggregates, which cannot be repeated.
     """
 
     strictness: float = 3.0
