@@ -23,31 +23,31 @@ from peel_tools.lazy_group import LazyGroup
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _COMMANDS = {
-    "plan": ("peel_tools.commands.plan:plan", "Say what a fleet would know, give away and cost."),
+    "plan": ("peel_tools.commands.plan:plan", "Calculate the accuracy, privacy and costs of a planned fleet."),
     "profile": ("peel_tools.commands.profile:profile", "Make, check and show profiles."),
     "fleet": ("peel_tools.commands.fleet:fleet", "Register, provision and revoke devices."),
-    "gateway": ("peel_gateway.commands.gateway:gateway", "Run the gateway; ask it for estimates and exposures."),
+    "gateway": ("peel_gateway.commands.gateway:gateway", "Run the gateway; query its estimates and exposures."),
     "simulate": (
         "peel_tools.commands.simulate:simulate",
         "Run a simulated fleet, attackers included, against a broker.",
     ),
     "demo": (
         "peel_tools.commands.demo:demo",
-        "Broker, gateway and a simulated fleet with attackers on this machine, all at once.",
+        "Run a broker, a gateway and a simulated fleet with attackers on this machine.",
     ),
     "doctor": (
         "peel_tools.commands.doctor:doctor",
-        "Look at settings, keys, modes, database, disk, clock, broker and tools; say what is wrong and what to do.",
+        "Check settings, keys, file modes, database, disk, clock, broker and tools; say what to do about each problem.",
     ),
     "device": ("peel_tools.commands.device:device", "Run a device's firmware on this machine."),
     "soak": (
         "peel_research.commands.soak:soak_command",
-        "Break everything on purpose, by a schedule that its seed repeats.",
+        "Inject faults into a whole system by a repeatable schedule.",
     ),
     "firmware": ("peel_tools.commands.firmware:firmware", "Build and flash firmware and native modules."),
     "lab": (
         "peel_research.commands.lab:lab",
-        "Judge the promise on your own data: attacks, other defences, the paper's tables.",
+        "Test Peel's claims on your own data: attacks, other defences, the paper's tables.",
     ),
     "bench": ("peel_research.commands.bench:bench", "Measure sizes and speed."),
 }
@@ -117,13 +117,13 @@ def main() -> None:
     """Locally private sensor telemetry that exposes poisoning.
 
     \b
-    peel demo                               everything at once, on this machine
+    peel demo                               the whole system on this machine
     peel demo --csv weather.csv             the same with your own readings
     peel plan --attributes 4 --every 15m --accuracy 5%
                                             how many devices does it take?
     peel fleet init fleet --name greenhouse
-                                            a fleet of your own begins here
-    peel doctor                             what is wrong, and what to do
+                                            start a fleet of your own
+    peel doctor                             find problems, and what to do
 
     Every command has --help, most have --json.
     """

@@ -115,7 +115,7 @@ def _partitions(leases: Leases) -> list[dict[str, object]]:
 
 @click.group(cls=Group)
 def gateway() -> None:
-    """Run the gateway; ask it for estimates and exposures."""
+    """Run the gateway; query its estimates and exposures."""
 
 
 for command in (

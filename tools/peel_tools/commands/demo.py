@@ -32,36 +32,43 @@ _BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
 
 @click.command()
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this time; by default Ctrl-C stops."
+    "--seconds", type=click.FloatRange(0, min_open=True), help="Stop after this time; by default run until Ctrl-C."
 )
 @json_option
 @click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep everything here; continues what is there.",
+    help="Folder to keep everything in. A former run in it is continued.",
 )
 @click.option("--devices", type=click.IntRange(1), default=200, show_default=True, help="Simulated devices.")
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), default=1000.0, show_default=True, help="Reports per second."
 )
-@click.option("--seed", type=click.IntRange(0), help="Makes the fleet's side repeatable.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the simulated fleet; random by default.")
 @click.option(
-    "--broker", type=click.Choice(list(_BROKERS)), default="auto", help="mosquitto, or amqtt in a process of its own."
+    "--broker",
+    type=click.Choice(list(_BROKERS)),
+    default="auto",
+    help="mosquitto, or amqtt, which comes as a Python package (embedded).",
 )
 @click.option(
     "--csv",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Your own readings; profiles are proposed from its columns unless --profile gives some.",
+    help="File with your own readings. Profiles are proposed from its columns unless --profile gives some.",
 )
 @click.option(
     "--profile",
     "profiles",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A profile of your own instead of the built-in ones; repeat for more.",
+    help="Profile to use instead of the built-in ones; repeat for more.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of page and API; by default 8420, or a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of the page and the API; by default 8420, or a free one if that is taken.",
+)
 @attack_option
 def demo(
     seconds: float | None,
@@ -76,12 +83,13 @@ def demo(
     port: int | None,
     shares: dict[str, float],
 ) -> None:
-    """Broker, gateway and a simulated fleet with attackers on this machine, all at once.
+    """Run a broker, a gateway and a simulated fleet with attackers on this machine.
 
-    Prints where the page is and a live summary; Ctrl-C stops everything, a second one without waiting for the comparison. At the end
-    the gateway's database is held against the simulation's own truth: what was published, accepted, exposed by cause, honest yet
-    exposed, lost, counted twice. Exit code 0 when all of it is as it must be: everything acknowledged and counted once, nobody honest
-    exposed, every attack exposed by its layer (by statistics once a device has sent enough). Exit code 1 names what is not.
+    Prints the address of the page and a live summary. Ctrl-C stops everything, and a second Ctrl-C skips the comparison. At the end the
+    gateway's database is compared with the truth of the simulation.
+
+    The exit code is 0 if every report was acknowledged and counted once, no honest device was exposed, and every attack was exposed by its
+    layer (by statistics once a device has sent enough). Otherwise it is 1, and the errors say what differs.
 
     \b
     peel demo

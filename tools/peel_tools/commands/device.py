@@ -31,23 +31,27 @@ def device() -> None:
     "--flash",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder that is the device's flash; by default one beside the bundle.",
+    help="Folder for the device's flash; by default one beside the bundle.",
 )
-@click.option("--broker", help="host:port, mqtt://host:port or mqtts://host:port instead of the bundle's.")
+@click.option(
+    "--broker", help="Broker to use instead of the bundle's: host:port, mqtt://host:port or mqtts://host:port."
+)
 @click.option(
     "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate for TLS, PEM or DER."
 )
-@click.option("--interval", "interval_s", type=click.FloatRange(0), help="Seconds between reports, not the bundle's.")
-@click.option("--simulate", type=click.IntRange(0), help="Simulated readings with this seed instead of the sensors.")
+@click.option(
+    "--interval", "interval_s", type=click.FloatRange(0), help="Seconds between reports, instead of the bundle's."
+)
+@click.option("--simulate", type=click.IntRange(0), help="Seed of simulated readings that replace all sensors.")
 @click.option(
     "--file",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A module for the flash, such as the one that a sensor of the kind callable names.",
+    help="A Python module of yours for the flash, such as one that a sensor of kind callable needs; repeat for each.",
 )
 @click.option(
-    "--micropython", is_flag=True, help="Under MicroPython's unix port (built if need be) instead of CPython."
+    "--micropython", is_flag=True, help="Run under MicroPython's unix port (built if needed) instead of CPython."
 )
 def run(
     target: Path,
@@ -59,11 +63,11 @@ def run(
     files: tuple[Path, ...],
     micropython: bool,
 ) -> None:
-    """Start the application that boards run, with a folder as its flash, until it is stopped.
+    """Run the application of the boards on this machine, with a folder as its flash.
 
-    TARGET is a bundle (fleet/bundles/00000001.json), or a flash folder that has run before. The process is the device: SIGKILL is a
-    power cut, and what is in the folder is what a board would find after it. A bundle belongs to one flash; for another one make a
-    fresh bundle, as for a board that was erased.
+    TARGET is a bundle (fleet/bundles/00000001.json), or a flash folder of an earlier run. The process is the device: SIGKILL is a power cut,
+    and the next run continues from the folder. A bundle belongs to one flash folder. For another folder make a new bundle with
+    `peel fleet bundle`, as for a board that was erased.
     """
     with explaining(BuildError, FlashError, PublisherError):
         address = BrokerAddress.parse(broker) if broker else None

@@ -26,9 +26,9 @@ __all__ = ["doctor"]
 @config_option
 @json_option
 def doctor(config: Path | None, as_json: bool) -> None:
-    """Look at settings, keys, modes, database, disk, clock, broker and tools; say what is wrong and what to do.
+    """Check settings, keys, file modes, database, disk, clock, broker and tools; say what to do about each problem.
 
-    Changes nothing, whether the gateway runs or not. Exit code 1 when something is bad.
+    Changes nothing, and works whether the gateway runs or not. The exit code is 1 if a check is bad.
     """
     found = [replace(each, said=pasteable(each.said), remedy=pasteable(each.remedy)) for each in _examine(config)]
     if as_json:

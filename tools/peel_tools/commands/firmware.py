@@ -48,8 +48,8 @@ def _each(chosen: str, names: Iterable[str], build: Callable[[str], _Product]) -
 def build(board: str) -> None:
     """Build MicroPython with the core and the application in it, for BOARD.
 
-    What has not changed is not built again. MICROPYTHON_DIR names a MicroPython 1.25.0 source tree to use instead of Debian's;
-    PEEL_CACHE a folder for the builds instead of ~/.cache/peel.
+    Unchanged parts are not rebuilt. Set MICROPYTHON_DIR to use a MicroPython 1.25.0 source tree instead of Debian's, and PEEL_CACHE to
+    build in another folder than ~/.cache/peel.
     """
     for name, image, seconds in _each(board, RECIPES, build_firmware):
         main = image.uf2 if image.uf2.exists() else image.elf
@@ -63,10 +63,10 @@ def build(board: str) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     default=REPOSITORY / "build" / "mip",
     show_default="build/mip",
-    help="Folder to write to; one folder per architecture.",
+    help="Folder for the modules, one subfolder per architecture.",
 )
 def natmod(arch: str, out: Path) -> None:
-    """Build the native module for stock MicroPython on ARCH, as a folder that mip and mpremote can install from."""
+    """Build the native module for stock MicroPython on ARCH, in a folder from which mip and mpremote can install."""
     for name, folder, seconds in _each(arch, ARCHITECTURES, lambda one: publish(one, out)):
         size = (folder / "peelcore.mpy").stat().st_size
         click.echo(
@@ -76,25 +76,29 @@ def natmod(arch: str, out: Path) -> None:
 
 @firmware.command()
 @click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--board", required=True, type=click.Choice(_FLASHABLE), help="What it is.")
+@click.option("--board", required=True, type=click.Choice(_FLASHABLE), help="Kind of board.")
 @click.option("--port", help="Serial port of an ESP32.")
 @click.option(
     "--chip",
     type=click.Choice(_CHIPS),
-    help="Which ESP32.",
+    help="Kind of ESP32.",
     show_default="esp32",
 )
-@click.option("--volume", type=click.Path(path_type=Path), help="Where the boot drive of a Pico is mounted.")
-@click.option("--dry-run", is_flag=True, help="Only check, and say what would be done.")
+@click.option(
+    "--volume",
+    type=click.Path(path_type=Path),
+    help="Folder where a Pico's boot drive is mounted; by default the usual ones are searched.",
+)
+@click.option("--dry-run", is_flag=True, help="Only check the image, and print what would be done.")
 def flash(image: Path, board: str, port: str | None, chip: str | None, volume: Path | None, dry_run: bool) -> None:
-    """Write IMAGE, a MicroPython for the board, to it: a .uf2 to a Pico held in BOOTSEL mode, a .bin to an ESP32."""
+    """Flash IMAGE, a MicroPython for the board: a .uf2 file to a Pico in BOOTSEL mode, a .bin file to an ESP32."""
     with explaining(FlashError):
         if loaders := {loader.chip: loader for loader in find_board(board).serial_loaders}:
             if port is None:
-                raise FlashError("an ESP32 is flashed over its serial port: name it with --port")
+                raise FlashError("an ESP32 is flashed over its serial port. Name it with --port")
             chosen = chip or next(iter(loaders))
             if chosen not in loaders:
-                raise FlashError(f"{chosen} is on no {board}: it may have {', '.join(loaders)}")
+                raise FlashError(f"--chip {chosen}: board {board} has another chip. Use one of: {', '.join(loaders)}")
             flash_esp32(image, port, loaders[chosen], click.echo, dry_run=dry_run)
         else:
             user = getpass.getuser()

@@ -28,7 +28,10 @@ _COMMANDS = {
         "peel_gateway.commands.fleet:accept_restored",
         "Continue with a fleet folder that was restored from an old copy.",
     ),
-    "bundle": ("peel_tools.commands.fleet_bundles:bundle", "Write devices' bundles again."),
+    "bundle": (
+        "peel_tools.commands.fleet_bundles:bundle",
+        "Write new bundles for devices whose boards were erased, replaced or stolen.",
+    ),
     "logins": (
         "peel_gateway.commands.fleet:logins",
         "Print mosquitto's password file: the logins of the gateway and of all devices that are not revoked.",

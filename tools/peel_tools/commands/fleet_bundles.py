@@ -55,13 +55,15 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
 @json_option
 @template_option
 @config_option
-@click.option("--profile", help="What the devices report; may be left out when the fleet has one profile.")
-@click.option("--count", type=click.IntRange(1, 1_000_000), help="How many, with the next free ids; 1 by default.")
+@click.option("--profile", help="Their profile; not needed if the fleet has only one.")
 @click.option(
-    "--id", "ids", multiple=True, help="Give this id (hexadecimal) instead of the next free one; repeat for each."
+    "--count", type=click.IntRange(1, 1_000_000), help="Number of devices, with the next free ids; 1 by default."
+)
+@click.option(
+    "--id", "ids", multiple=True, help="Use this id (hexadecimal) instead of the next free one; repeat for each device."
 )
 @click.option("--note", default="", help="Up to 200 characters.")
-@click.option("--group", default="", help="Where they belong: a floor, a zone, a customer; a-z, 0-9, '-' and '_'.")
+@click.option("--group", default="", help="Their group, such as a floor or a customer; a-z, 0-9, '-' and '_'.")
 @click.option(
     "--bundles/--no-bundles",
     default=True,
@@ -82,7 +84,7 @@ def add(
 ) -> None:
     """Register devices and write their provisioning bundles.
 
-    Devices of a simulated fleet get keys and numbers, and no bundle: nothing of theirs can be put onto a board.
+    Devices of a simulated fleet get keys and numbers but no bundle, so they cannot be put onto a board.
     """
     if ids and count is not None:
         raise click.UsageError(
@@ -127,7 +129,7 @@ def _only_profile(opened: Fleet) -> str:
 @click.option(
     "--first-number",
     type=click.IntRange(1, 2**48 - 1),
-    help="First report number. Without it: above every number that the former bundle allowed.",
+    help="First report number; by default above every number of the former bundle.",
 )
 def bundle(
     folder: Path,
@@ -137,10 +139,10 @@ def bundle(
     as_json: bool,
     first_number: int | None,
 ) -> None:
-    """Write devices' bundles again, for boards that were erased, replaced or stolen: no number is used twice.
+    """Write new bundles for devices whose boards were erased, replaced or stolen. No report number is used twice.
 
-    The new bundle has new keys and new numbers, for which the gateway takes those keys alone. Put it onto the board within a week: what the
-    old one, or a copy of it on a board that was lost, uses after that is refused.
+    The new bundle has new keys and new numbers, and the gateway accepts these numbers only with these keys. Put the bundle onto the board
+    within a week. After that the gateway refuses reports made with the old bundle, also from a lost board.
     """
     with explained():
         opened = open_to_change(folder, config)

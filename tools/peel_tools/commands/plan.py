@@ -49,17 +49,21 @@ class Part(click.ParamType[float]):
 @click.option(
     "--profile",
     type=click.Path(path_type=Path),
-    help="Plan for this profile; its epsilon and interval hold unless given.",
+    help="Plan for this profile. Its epsilon and interval are the defaults.",
 )
-@click.option("--attributes", type=int, help="How many numeric attributes are reported. One, if nothing is said.")
-@click.option("--categories", type=int, help="How many categories there are, instead.")
-@click.option("--devices", type=int, help="How many devices there are.")
-@click.option("--every", type=Duration(), help="Time between the reports of a device: 900, 15m, 6h.")
-@click.option("--epsilon", type=float, help="What one report may give away.")
-@click.option("--epsilon-per-day", type=float, help="What all reports of a device may give away in a day.")
-@click.option("--accuracy", type=Part(), help="Wanted half-width of a 95% interval, of the range: 5%.")
-@click.option("--within", type=Duration(), default="1d", show_default=True, help="Time within which it is wanted.")
-@click.option("--battery", type=float, help="Capacity in mAh; needs the three below.")
+@click.option("--attributes", type=int, help="Number of numeric attributes that are reported; 1 by default.")
+@click.option("--categories", type=int, help="Number of categories that are reported instead.")
+@click.option("--devices", type=int, help="Number of devices.")
+@click.option("--every", type=Duration(), help="Time between the reports of a device, such as 900, 15m or 6h.")
+@click.option("--epsilon", type=float, help="Privacy budget of one report.")
+@click.option("--epsilon-per-day", type=float, help="Privacy budget of all reports of a device in a day.")
+@click.option(
+    "--accuracy", type=Part(), help="Half-width of the 95% interval that you want, as a part of the range, such as 5%."
+)
+@click.option(
+    "--within", type=Duration(), default="1d", show_default=True, help="Time in which the accuracy is to be reached."
+)
+@click.option("--battery", type=float, help="Battery capacity in mAh, to calculate its life from the next three.")
 @click.option("--awake-ma", type=float, default=80.0, show_default=True, help="Current while awake.")
 @click.option("--awake-s", type=float, default=4.0, show_default=True, help="Seconds awake per report.")
 @click.option("--asleep-ma", type=float, default=0.05, show_default=True, help="Current while asleep.")
@@ -80,10 +84,10 @@ def plan(
     asleep_ma: float,
     as_json: bool,
 ) -> None:
-    """Say what a fleet would know, give away and cost.
+    """Calculate the accuracy, privacy and costs of a planned fleet.
 
-    Give what you know, and the rest follows. With --accuracy one of devices, interval and epsilon may be left open: it is
-    found.
+    Give the values that you know; the others get defaults. With --accuracy, leave one of --devices, --every and --epsilon open, and it
+    is calculated.
 
     \b
     peel plan --devices 200 --attributes 4 --every 15m --epsilon 1

@@ -46,9 +46,7 @@ def profile() -> None:
 @click.option("--width", type=int, help="Columns of the projection; by default the larger of 48 and k.")
 @click.option("--quota", default=60, show_default=True, help="Report numbers in any window of a period.")
 @click.option("--period", default=3600, show_default=True, help="Period in seconds.")
-@click.option(
-    "--lifetime", type=int, help="Report numbers over a device's whole life; by default there is no such limit."
-)
+@click.option("--lifetime", type=int, help="Report numbers over a device's whole life; by default without limit.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(
     path: Path,
@@ -104,7 +102,7 @@ def new(
 @click.option("--name", help="Profile name; the file's name by default.")
 @click.option(
     "--dir", "folder", default=".", show_default=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Where to write them.",
+    help="Folder to write the profiles to.",
 )  # fmt: skip
 @click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
@@ -112,10 +110,11 @@ def new(
 def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, force: bool, as_json: bool) -> None:
     """Propose profiles from the columns of a CSV file: one for its numbers, one for its first column of categories.
 
-    Commas, semicolons or tabs between cells, plain or packed by gzip; decimal commas where they do not stand between cells.
-    Units come from headers such as "temp (°C)". Numbers such as -999 that are far outside a column's other readings count as missing.
-    Ranges are a little wider than what occurs. A profile is public: for a real fleet take the ranges of the sensors, not those of
-    what they have read.
+    The file may be gzip-compressed. Cells are separated by commas, semicolons or tabs; decimal commas are read if the separator is another
+    one. Units come from headers such as "temp (°C)". Numbers such as -999 that are far outside a column's other readings count as
+    missing. Ranges are a little wider than the readings.
+
+    A profile is public. For a real fleet use the ranges of the sensors, not those of their readings.
     """
     with explaining(DatasetError, ProfileError, LookupError):
         proposal = propose(Dataset.read(csv), attribute_name(name or csv.name.partition(".")[0]), epsilon=epsilon)
@@ -147,7 +146,7 @@ def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, fo
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 def check(paths: tuple[Path, ...], as_json: bool) -> None:
-    """Validate profiles and prove the closed loop of their seeds."""
+    """Validate profiles, and check that all codewords of their seeds decode."""
     items = []
     for path in paths:
         loaded = _load(path)

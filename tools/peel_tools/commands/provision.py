@@ -27,24 +27,24 @@ __all__ = ["provision_device"]
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The fleet folder.",
 )
-@click.option("--port", help="Serial port of the board; by default, and with auto, the first one.")
-@click.option("--board", required=True, type=click.Choice(CABLED), help="What it is.")
+@click.option("--port", help="Serial port of the board; by default (auto) the first one.")
+@click.option("--board", required=True, type=click.Choice(CABLED), help="Kind of board.")
 @click.option(
     "--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="CA certificate (DER) for TLS."
 )
 @click.option(
     "--module",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A peelcore.mpy to use instead of Peel's own.",
+    help="A peelcore.mpy to use instead of the one that comes with Peel.",
 )
 @click.option(
     "--file",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A module of your own for the board, such as the driver of a sensor (kind callable); repeat for each.",
+    help="A Python module of yours for the board, such as a driver for a sensor of kind callable; repeat for each.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be done; looks at a board if --port names one.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done. With --port the board is read, too.")
 def provision_device(
     device: str,
     folder: Path,
@@ -55,7 +55,7 @@ def provision_device(
     files: tuple[Path, ...],
     dry_run: bool,
 ) -> None:
-    """Put the application and DEVICE's bundle onto a board that runs MicroPython, verify, test and start it."""
+    """Put the application and DEVICE's bundle onto a board that runs MicroPython; verify, test and start it."""
     # Imported here because they load numpy, which --help does not need.
     from peel_gateway.fleet.device import FleetError, device_label, parse_device
     from peel_tools.flashing.provision import preview, provision

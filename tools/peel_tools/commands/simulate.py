@@ -36,7 +36,7 @@ def _attack_epilog() -> str:
     for attack in ATTACKS.values():
         what = "devices" if attack.by_device else "reports"
         rows.append((f"{attack.name:<14} {what} {attack.layer_label or '-':<10}", attack.help))
-    return "\b\nAttacks: kind, share of what, the layer that must expose it\n" + in_two_columns(rows)
+    return "\b\nAttacks: kind, what its share counts, the layer that must expose it\n" + in_two_columns(rows)
 
 
 def _parse_attacks(ctx: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, float]:
@@ -52,7 +52,7 @@ attack_option = click.option(
     multiple=True,
     metavar="KIND=SHARE",
     callback=_parse_attacks,
-    help="Attackers; may be repeated.",
+    help="Attackers of a kind (`peel simulate --help` lists them) and their share, such as stuck=0.05; repeat for more.",
 )
 
 
@@ -85,15 +85,24 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
     show_default=True,
     help="Folder of a simulated fleet (`peel fleet init --simulated`).",
 )
-@click.option("--broker", default="127.0.0.1:1883", show_default=True, help="host:port, mqtt://… or mqtts://…")
+@click.option(
+    "--broker",
+    default="127.0.0.1:1883",
+    show_default=True,
+    help="Address of the broker: host:port, mqtt://host:port or mqtts://host:port.",
+)
 @click.option("--user", default="", help="User name for the broker.")
 @click.option(
-    "--password-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Password for the broker."
+    "--password-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="File with the password for the broker.",
 )
 @click.option(
     "--ca", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="PEM file with the broker's CA."
 )
-@click.option("--devices", type=click.IntRange(1), help="How many of the fleet's devices take part; all by default.")
+@click.option(
+    "--devices", type=click.IntRange(1), help="Number of devices that take part; by default all of the fleet."
+)
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True, help="Reports per second."
 )
@@ -103,24 +112,35 @@ def stopping_on_signals(undo: ExitStack, simulation: Simulation) -> None:
 @click.option(
     "--csv",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Readings; columns named like attributes.",
+    help="File with readings, in columns with the names of the attributes.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable; drawn by default.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of a repeatable run; random by default.")
 @click.option(
-    "--burst", type=click.IntRange(1, 1000), default=1, show_default=True, help="Reports a device sends in one message."
+    "--burst",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Reports that a device sends in one message.",
 )
 @click.option(
-    "--connections", type=click.IntRange(1, 500), default=4, show_default=True, help="MQTT connections to share."
+    "--connections",
+    type=click.IntRange(1, 500),
+    default=4,
+    show_default=True,
+    help="MQTT connections that the devices share.",
 )
 @click.option(
-    "--power-cut", type=click.FloatRange(0, 1), default=0.0, help="Chance of a power cut after a device's message."
+    "--power-cut",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Probability of a power cut after each message of a device.",
 )
 @click.option(
     "--confirm",
     type=click.Choice(["gateway", "broker"]),
     default="gateway",
     show_default=True,
-    help="Who must have a report before its device forgets it.",
+    help="A device forgets a report when the gateway has confirmed it, or when the broker has acknowledged it.",
 )
 @json_option
 def simulate(
@@ -144,9 +164,9 @@ def simulate(
 ) -> None:
     """Run a simulated fleet, attackers included, against a broker.
 
-    Devices take their report numbers within the profile's quota, encode with the real core and publish at QoS 1. FLEET/simulation.sqlite
-    is their flash and the truth about them: numbers used, readings, what the broker acknowledged and a gateway confirmed. The next run
-    continues from it, and first sends again what was not confirmed. Ctrl-C stops in order.
+    Devices respect the profile's quota, encode with the real core and publish at QoS 1. FLEET/simulation.sqlite is their flash and records
+    the truth: numbers used, readings, acknowledgements and confirmations. The next run continues from it, and first resends unconfirmed
+    reports. Ctrl-C stops in order.
     """
     plan = Plan(
         rate=rate, shares=shares, seed=seed, devices=devices, burst=burst, connections=connections, power_cut=power_cut, csv=csv,

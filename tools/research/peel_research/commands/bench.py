@@ -17,7 +17,7 @@ from peel_tools.servers.broker import BROKERS
 
 _SOURCES = Path(__file__).resolve().parents[4] / "c_core"
 _NEEDS_CHECKOUT = (
-    "what this measures is not part of the installed package. Clone the project's repository, run "
+    "this benchmark is not part of the installed package. Clone the project's repository, run "
     "`scripts/setup base test firmware` in it, and use its `.venv/bin/peel`."
 )
 
@@ -36,13 +36,13 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
 
 
 def _need(module: str, remedy: str) -> None:
-    """Stop before anything is measured where something is missing that the end of it takes."""
+    """Stop before the measurement if a module is missing that it needs later."""
     if find_spec(module) is None:
-        raise Stopped(f"{module} is not installed: {remedy}", Exit.MISSING)
+        raise Stopped(f"{module} is not installed. Run: {remedy}", Exit.MISSING)
 
 
 def _measure_in_steps(name: str) -> dict[str, Any]:
-    """Run a long benchmark that tells of each of its steps."""
+    """Run a long benchmark with a progress bar."""
     benchmark = import_module(name)
     with click.progressbar(length=benchmark.FULL.steps, label="measuring", file=sys.stderr) as bar:
         figures: dict[str, Any] = benchmark.measure(on_progress=lambda _: bar.update(1))
@@ -53,7 +53,7 @@ def _measure_in_steps(name: str) -> dict[str, Any]:
 @click.option("-k", default=252, show_default=True, help="Number of attributes.")
 @json_option
 def core(k: int, as_json: bool) -> None:
-    """Encode and seal on this machine against the Python reference; code and stack on a Cortex-M0+. Needs a checkout."""
+    """Measure encoding and sealing on this machine against the Python reference; code size and stack on a Cortex-M0+. Needs a checkout."""
     if not _SOURCES.is_dir():
         raise Stopped(_NEEDS_CHECKOUT, Exit.MISSING)
     _print(import_module("peel_research.bench.core").measure(k), as_json)
@@ -62,7 +62,7 @@ def core(k: int, as_json: bool) -> None:
 @bench.command()
 @json_option
 def device(as_json: bool) -> None:
-    """Cycles per report on an emulated RP2040, beside what AES and SHA-256 cost on it. Needs a checkout."""
+    """Count the cycles of a report on an emulated RP2040, and those of AES and SHA-256. Needs a checkout."""
     try:
         benchmark = import_module("peel_hil.bench_device")
     except ModuleNotFoundError as error:
@@ -75,7 +75,7 @@ def device(as_json: bool) -> None:
 @bench.command()
 @json_option
 def gateway(as_json: bool) -> None:
-    """Reports per second through screening and SQLite; reports until a biased coin is exposed."""
+    """Measure reports per second through screening and SQLite; reports until a biased coin is exposed."""
     _print(import_module("peel_research.bench.gateway").measure(), as_json)
 
 
@@ -83,7 +83,7 @@ def gateway(as_json: bool) -> None:
 @click.option("--rounds", default=5, show_default=True, help="Rounds of 34,000 reports; the median is printed.")
 @json_option
 def engine(rounds: int, as_json: bool) -> None:
-    """CPU time per report from message to commit, by stage, beside opening and storing alone. Takes minutes."""
+    """Measure CPU time per report from message to commit, by stage, and of opening and storing alone. Takes minutes."""
     _print(import_module("peel_research.bench.engine").measure(rounds=rounds), as_json)
 
 
@@ -95,7 +95,7 @@ def receipts(as_json: bool) -> None:
 
 
 @bench.command()
-@click.option("--seconds", default=10.0, show_default=True, help="How long each of the three phases lasts.")
+@click.option("--seconds", default=10.0, show_default=True, help="Duration of each of the three phases.")
 @json_option
 def hostile(seconds: float, as_json: bool) -> None:
     """Measure how long 50 honest devices wait for receipts: undisturbed, and while one device floods statuses, then refused frames."""
@@ -106,22 +106,22 @@ def hostile(seconds: float, as_json: bool) -> None:
 @click.option("--messages", default=70_000, show_default=True, help="Messages in the queue.")
 @click.option("-k", default=16, show_default=True, help="Number of attributes.")
 @click.option(
-    "--broker", type=click.Choice(list(BROKERS)), default="mosquitto", show_default=True, help="Which broker."
+    "--broker", type=click.Choice(list(BROKERS)), default="mosquitto", show_default=True, help="Broker to use."
 )
 @json_option
 def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
-    """A whole gateway at a full queue of a real broker; with mosquitto beside subscribers that only count (paho, gmqtt)."""
+    """Measure a gateway that empties a full queue of a real broker; with mosquitto also subscribers that only count (paho, gmqtt)."""
     if broker == "mosquitto":
         _need("gmqtt", "pip install gmqtt")
     _print(import_module("peel_research.bench.ingest").measure(messages=messages, k=k, kind=broker), as_json)
 
 
 @bench.command()
-@click.option("--seconds", default=60.0, show_default=True, help="How long each of the three rates is held.")
-@click.option("--batch-seconds", type=float, help="The gateway's batch.seconds, if not its default.")
+@click.option("--seconds", default=60.0, show_default=True, help="Duration of each of the three rates.")
+@click.option("--batch-seconds", type=float, help="The gateway's setting batch.seconds; by default its default.")
 @json_option
 def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
-    """Bytes written and stored per report at 1, 10 and 1000 reports/s, and how long a report waits for its commit. Takes minutes."""
+    """Measure bytes written and stored per report at 1, 10 and 1000 reports/s, and the wait until the commit. Takes minutes."""
     benchmark = import_module("peel_research.bench.disk")
     with click.progressbar(length=round(len(benchmark.RATES) * seconds), label="measuring", file=sys.stderr) as bar:
         figures = benchmark.measure(
@@ -135,14 +135,14 @@ def disk(seconds: float, batch_seconds: float | None, as_json: bool) -> None:
 @bench.command()
 @json_option
 def growth(as_json: bool) -> None:
-    """Throughput and memory against attributes, devices, log and exposures; a gateway with a million devices. Takes minutes."""
+    """Measure throughput and memory by attributes, devices, log and exposures; a gateway with a million devices. Takes minutes."""
     _print(_measure_in_steps("peel_research.bench.growth"), as_json)
 
 
 @bench.command()
 @json_option
 def peers(as_json: bool) -> None:
-    """Frequencies by kRR and local hashing beside other libraries (pure-ldp, multi-freq-ldpy), and bits per report beside Prio3."""
+    """Compare kRR and local hashing with other libraries (pure-ldp, multi-freq-ldpy), and bits per report with Prio3."""
     benchmark = import_module("peel_research.bench.peers")
     try:
         _print(benchmark.measure(), as_json)
@@ -153,7 +153,7 @@ def peers(as_json: bool) -> None:
 @bench.command()
 @json_option
 def scale(as_json: bool) -> None:
-    """1, 2 and 4 workers on PostgreSQL, a million devices registered: throughput, CPU time, what the database does. Takes minutes."""
+    """Measure 1, 2 and 4 workers on PostgreSQL with a million devices: throughput, CPU time, database work. Takes minutes."""
     _need("psycopg", "pip install 'peel-telemetry[postgres]'")
     _print(_measure_in_steps("peel_research.bench.scale"), as_json)
 
@@ -161,10 +161,10 @@ def scale(as_json: bool) -> None:
 @bench.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Budget of one report.")
 @click.option("--interval", default=60.0, show_default=True, help="Seconds between reports.")
-@click.option("--reading", default=21.3, show_default=True, help="What the devices read, always.")
+@click.option("--reading", default=21.3, show_default=True, help="The devices' constant reading.")
 @click.option("--low", default=-40.0, show_default=True, help="Lower end of the range.")
 @click.option("--high", default=85.0, show_default=True, help="Upper end of the range.")
-@click.option("--devices", default=20, show_default=True, help="How many devices to simulate.")
+@click.option("--devices", default=20, show_default=True, help="Number of simulated devices.")
 @json_option
 def privacy(as_json: bool, **given: Any) -> None:
     """Measure what a day, a month and a year of reports reveal about a constant reading, with frames from the real core."""
@@ -174,5 +174,5 @@ def privacy(as_json: bool, **given: Any) -> None:
 @bench.command()
 @json_option
 def promise(as_json: bool) -> None:
-    """Harm of an insider who knows everything, over a liar's; reports until he is exposed; honest devices. Takes minutes."""
+    """Measure the harm of an omniscient insider over a liar's, reports until exposure, and honest devices exposed. Takes minutes."""
     _print(import_module("peel_research.promise.measure").measure(), as_json)

@@ -16,37 +16,37 @@ from peel_tools.profiles.dataset import DatasetError
 
 @click.group(cls=Group)
 def lab() -> None:
-    """Judge the promise on your own data: attacks, other defences, the paper's tables."""
+    """Test Peel's claims on your own data: attacks, other defences, the paper's tables."""
 
 
 @lab.command()
 @click.option(
     "--data", "path", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A CSV file, as it is or packed by gzip; columns are chosen and scaled for you. Built-in traces without it.",
+    help="CSV file, plain or gzip-compressed. Columns are chosen and scaled automatically. By default built-in traces are used.",
 )  # fmt: skip
 @click.option(
     "--columns", metavar="NAME,NAME,...",
-    help="Numeric columns to use, by header, whatever the automatic choice says of them.",
+    help="Headers of the numeric columns to use, instead of the automatic choice.",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False),
-    help="A folder for a page to open in a browser (lab.html), its plots (SVG) and all figures (lab.json).",
+    help="Folder for a page to open in a browser (lab.html), its plots (SVG) and all figures (lab.json).",
 )  # fmt: skip
 @click.option(
-    "--quick", is_flag=True, help="A small fleet and one seed: a minute or less, wide margins, no emulated boards."
+    "--quick", is_flag=True, help="Use a small fleet and one seed: a minute or less, wide margins, no emulated boards."
 )
 @json_option
 def tables(path: Path | None, columns: str | None, out: Path | None, quick: bool, as_json: bool) -> None:
     """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about ten minutes.
 
     \b
-    (a) share of poisoned devices as each defence estimates it, and the paper
-    (b) attack by attack: what exposes it, how soon, what harm is left
-    (c) what defences cost a device
+    (a) share of poisoned devices by each defence, and in the paper
+    (b) attack by attack: what exposes it, how soon, remaining harm
+    (c) costs of defences on a device
     (d) error with and without PEEL, mechanism by mechanism
-    (e) the most that an insider does who knows everything
+    (e) the most harm of an omniscient insider
     """
-    from peel_research.lab.data import load_data  # here, because numpy takes longer to load than --help takes
+    from peel_research.lab.data import load_data  # here, because --help must not load numpy
     from peel_research.lab.tables import Lab
 
     with explaining(DatasetError):
@@ -71,7 +71,7 @@ def tables(path: Path | None, columns: str | None, out: Path | None, quick: bool
 
 
 def _names(columns: str | None) -> list[str]:
-    """As many as there are between commas; none where nothing was said."""
+    """Return the names between commas; none by default."""
     return [name.strip() for name in (columns or "").split(",") if name.strip()]
 
 

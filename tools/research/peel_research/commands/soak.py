@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel soak`: faults by a schedule, and a model that knows the truth."""
+"""`peel soak`: inject faults by a schedule, and compare the gateway with a model."""
 
 from __future__ import annotations
 
@@ -32,61 +32,67 @@ _MILLISECONDS = 1000
 
 
 @click.command("soak")
-@click.option("--seconds", type=click.FloatRange(5), default=30.0, show_default=True, help="How long faults go on.")
 @click.option(
-    "--seed", type=click.IntRange(0), help="The schedule and the readings follow from it; drawn if not given."
+    "--seconds", type=click.FloatRange(5), default=30.0, show_default=True, help="Seconds of fault injection."
 )
+@click.option("--seed", type=click.IntRange(0), help="Seed of the schedule and the readings; random by default.")
 @click.option(
     "--without",
     multiple=True,
     metavar="KIND",
     type=click.Choice(list(KINDS)),
-    help=f"Leave this kind out; all else stays as it is: {', '.join(KINDS)}.",
+    help=f"Leave out a kind of fault; the rest of the schedule stays the same. Kinds: {', '.join(KINDS)}.",
 )
-@click.option("--plan", "show_plan", is_flag=True, help="Print the schedule, and do nothing.")
+@click.option("--plan", "show_plan", is_flag=True, help="Only print the schedule.")
 @json_option
-@click.option("--boards", type=click.IntRange(1, 50), default=4, show_default=True, help="Processes with the firmware.")
+@click.option(
+    "--boards",
+    type=click.IntRange(1, 50),
+    default=4,
+    show_default=True,
+    help="Devices with the real firmware, one process each.",
+)
 @click.option("--devices", type=click.IntRange(20), default=60, show_default=True, help="Simulated devices.")
 @click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),
     default=200.0,
     show_default=True,
-    help="Their reports per second.",
+    help="Reports per second of the simulated devices.",
 )
 @click.option(
     "--drain",
     type=click.FloatRange(1),
     default=90.0,
     show_default=True,
-    help="Seconds at most to arrive in, at the end.",
+    help="Most seconds at the end for reports to arrive.",
 )
 @click.option(
     "--confirm",
     type=click.Choice(["gateway", "broker"]),
     default="gateway",
     show_default=True,
-    help="Who must have a report before its device forgets it; what a broker has it may lose.",
+    help="A device forgets a report when the gateway has confirmed it, or when the broker (which may lose it) has acknowledged it.",
 )
 @click.option(
     "--broker",
     type=click.Choice(list(BROKERS)),
     default="mosquitto",
     show_default=True,
-    help="Which broker is put to it.",
+    help="Broker to test.",
 )
 @click.option(
     "--store",
     type=click.Choice(list(STORES)),
     default="sqlite",
     show_default=True,
-    help="What reports are stored in: one gateway's file, or PostgreSQL, with two workers.",
+    help="Store: the file of one gateway, or PostgreSQL with two workers.",
 )
 @click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Keep everything here, in an empty folder; a temporary one is removed at the end.",
+    help="Empty folder to keep everything in; by default a temporary one, removed at the end.",
 )
 def soak_command(
     seconds: float,
@@ -103,7 +109,7 @@ def soak_command(
     store: str,
     folder: Path | None,
 ) -> None:
-    """Break everything on purpose, by a schedule that its seed repeats; then see that nothing was lost or counted twice.
+    """Inject faults into a whole system by a repeatable schedule; then check that no report was lost or counted twice.
 
     A broker, one or several gateways, devices with the real firmware and a simulated fleet with attackers run on this machine.
     Meanwhile processes are killed and stopped, the broker loses its messages, and lines are cut and slow. The disk fills up, the
@@ -140,7 +146,7 @@ def soak_command(
 
 
 class _Progress(ExitStack):
-    """A bar on stderr where that is a terminal; lines about faults where it is not."""
+    """Progress on stderr: a bar on a terminal, a line per fault elsewhere."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -151,14 +157,14 @@ class _Progress(ExitStack):
             self.enter_context(self._bar)
 
     def at(self, seconds: float) -> None:
-        """So far."""
+        """Show the progress."""
         if self._bar is not None:
             now = round(_MILLISECONDS * seconds)
             self._bar.update(now - self._shown)
             self._shown = now
 
     def say(self, text: str) -> None:
-        """Something has happened."""
+        """Print an event."""
         if self._bar is None:
             click.echo(text, err=True)
 
