@@ -65,8 +65,8 @@ def run(
 ) -> None:
     """Run the application of the boards on this machine, with a folder as its flash.
 
-    TARGET is a bundle (fleet/bundles/00000001.json), or a flash folder of an earlier run. The process is the device: SIGKILL is a power cut,
-    and the next run continues from the folder. A bundle belongs to one flash folder. For another folder make a new bundle with
+    TARGET is a bundle (fleet/bundles/00000001.json), or a flash folder of an earlier run. The process is the device: SIGKILL is a power
+    cut, and the next run continues from the folder. A bundle belongs to one flash folder. For another one make a new bundle with
     `peel fleet bundle`, as for a board that was erased.
     """
     with explaining(BuildError, FlashError, PublisherError):
