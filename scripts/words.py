@@ -72,6 +72,8 @@ CHECKED = (
     "hil_tests",
     "scripts",
     "spec",
+    "tools/peel_tools",
+    "tools/research/peel_research",
     "tools/tests",
 )
 
