@@ -40,7 +40,7 @@ def without_its_file(site: BoardSite) -> None:
     (site.broker.folder / "mosquitto.db").unlink()
 
 
-def heard(site: BoardSite, reports: int) -> set[int]:
+def accepted_numbers(site: BoardSite, reports: int) -> set[int]:
     """Return the numbers of the next reports that the broker takes."""
     with Tap(site.endpoint, site.profile.width) as tap:
         deadline = time.monotonic() + 60
@@ -69,7 +69,7 @@ def test_what_the_broker_has_acknowledged_and_lost(
     device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
     site.wait_for_accepted(5, 60)
     site.gateway.stop()
-    taken = heard(site, REPORTS)
+    taken = accepted_numbers(site, REPORTS)
     lose(site)
     site.broker.start()
     site.gateway.start()
@@ -88,7 +88,7 @@ def test_reports_from_before_the_gateway_s_first_connection(
     without_its_file(site)
     site.broker.start()
     device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
-    taken = heard(site, REPORTS)
+    taken = accepted_numbers(site, REPORTS)
     site.gateway.start()
     check_the_rest(site, device, taken, confirm)
 
@@ -102,7 +102,7 @@ def test_a_client_that_may_publish_cannot_make_a_board_forget(
     device.provision()
     site.gateway.stop()
     device.start(timeout_ms=TIMEOUT_MS, resend_ms=RESEND_MS)
-    heard(site, 5)
+    accepted_numbers(site, 5)
     who, key = int(device.label, 16), bytes.fromhex(device.bundle["receipt_key"])
     for payload in (
         receipt(who, os.urandom(16)),  # forged
@@ -114,7 +114,7 @@ def test_a_client_that_may_publish_cannot_make_a_board_forget(
         *[receipt(who, os.urandom(16))] * 500,  # a flood
     ):
         publish(site, device_topic("lab", who, "receipt"), payload)
-    taken = heard(site, REPORTS)
+    taken = accepted_numbers(site, REPORTS)
     dut.reset()
     flash = device.flash()
     assert set(flash.frames) >= set(range(1, min(taken))), "all that it ever made"

@@ -32,7 +32,9 @@ BIRTH = {
 }
 
 
-def hear(claims: Claims, device: int, *, retained: bool = False, now: float = 1000.0, **said: object) -> StatusOutcome:
+def receive(
+    claims: Claims, device: int, *, retained: bool = False, now: float = 1000.0, **said: object
+) -> StatusOutcome:
     payload = json.dumps(said or BIRTH).encode()
     return claims.hear(device_topic("lab", device, "status"), payload, retained=retained, now=now)
 
@@ -43,8 +45,8 @@ def claims() -> Claims:
 
 
 def test_a_birth_is_taken_and_a_will_keeps_what_it_does_not_say(claims: Claims) -> None:
-    assert hear(claims, 1) is StatusOutcome.TAKEN
-    assert hear(claims, 1, now=2000.0, state="offline") is StatusOutcome.TAKEN
+    assert receive(claims, 1) is StatusOutcome.TAKEN
+    assert receive(claims, 1, now=2000.0, state="offline") is StatusOutcome.TAKEN
     claim = claims.get(1)
     assert claim is not None
     assert (claim.state, claim.heard) == ("offline", 2000.0)
@@ -52,17 +54,17 @@ def test_a_birth_is_taken_and_a_will_keeps_what_it_does_not_say(claims: Claims) 
 
 
 def test_what_the_broker_had_kept_says_nothing_about_when(claims: Claims) -> None:
-    hear(claims, 1, retained=True)
+    receive(claims, 1, retained=True)
     assert (kept := claims.get(1)) is not None
     assert kept.heard is None
-    hear(claims, 1, now=5.0)
-    hear(claims, 1, retained=True, now=9.0)
+    receive(claims, 1, now=5.0)
+    receive(claims, 1, retained=True, now=9.0)
     assert claims.get(1) == replace(kept, heard=5.0)
 
 
 def test_asleep_is_said_anew_each_time(claims: Claims) -> None:
-    hear(claims, 1, state="offline", asleep=True)
-    hear(claims, 1, state="online")
+    receive(claims, 1, state="offline", asleep=True)
+    receive(claims, 1, state="online")
     assert (claim := claims.get(1)) is not None
     assert not claim.asleep
 
@@ -99,10 +101,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("payload", HOSTILE, ids=[payload[:40].decode(errors="replace") for payload in HOSTILE])
 def test_hostile_statuses_are_refused_whole(claims: Claims, payload: bytes) -> None:
-    hear(claims, 1)
+    receive(claims, 1)
     before = claims.get(1)
-    heard = claims.hear(device_topic("lab", 1, "status"), payload, retained=False, now=1e9)
-    assert heard is StatusOutcome.MALFORMED
+    outcome = claims.hear(device_topic("lab", 1, "status"), payload, retained=False, now=1e9)
+    assert outcome is StatusOutcome.MALFORMED
     assert claims.get(1) == before
 
 
@@ -143,15 +145,15 @@ def test_only_the_own_topic_of_a_device_counts(claims: Claims, topic: str) -> No
 
 
 def test_a_flood_of_devices_that_do_not_exist_takes_no_memory(claims: Claims) -> None:
-    assert {hear(claims, device) for device in range(1000, 3000)} == {StatusOutcome.UNREGISTERED}
+    assert {receive(claims, device) for device in range(1000, 3000)} == {StatusOutcome.UNREGISTERED}
     assert claims.copy() == {}
 
 
 def test_the_file_brings_everything_back_and_forgets_who_is_gone(tmp_path: Path) -> None:
     registered = {1, 2}
     claims = Claims("lab", registered.__contains__)
-    hear(claims, 1)
-    hear(claims, 2, retained=True)
+    receive(claims, 1)
+    receive(claims, 2, retained=True)
     ClaimsFile(tmp_path / "claims.json", claims).write()
     assert load_claims(tmp_path / "claims.json") == claims.copy()
     registered.remove(2)
@@ -165,10 +167,10 @@ def test_the_file_is_written_when_something_changed_and_seldom(tmp_path: Path, c
     file = ClaimsFile(path, claims)
     file.tick(0.0)
     assert not path.exists(), "nothing was said"
-    hear(claims, 1)
+    receive(claims, 1)
     file.tick(1.0)
     path.unlink()
-    hear(claims, 1)
+    receive(claims, 1)
     file.tick(60.0)
     assert not path.exists(), "a minute has not gone by"
     file.tick(61.0)

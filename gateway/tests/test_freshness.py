@@ -60,36 +60,36 @@ def test_numbers_grow_with_time_and_never_run_out_of_range() -> None:
 def test_a_device_is_judged_with_the_quota_of_all_time_that_passed(steps: list[tuple[int, bool, int]]) -> None:
     """Steps of true time, some with the machine off; the wall clock is right, or decades behind until it is set."""
     true, boot, off = 1_700_000_000_000, 1, 0
-    moment = begun = advance(GatewayTime(), Reading(true, boot, true))
+    now = begun = advance(GatewayTime(), Reading(true, boot, true))
     for passed, rebooted, skew in steps:
         true += 1000 * passed
         boot += rebooted
         off = skew if rebooted or skew == 0 else off  # running clocks are only ever put right
-        last, moment = moment, advance(moment, Reading(true + off, boot, true))
-        assert moment.tick >= last.tick and moment.wall >= last.wall
-        if not moment.behind:
-            assert moment.tick - begun.tick == true - 1_700_000_000_000
+        last, now = now, advance(now, Reading(true + off, boot, true))
+        assert now.tick >= last.tick and now.wall >= last.wall
+        if not now.behind:
+            assert now.tick - begun.tick == true - 1_700_000_000_000
         if off == 0:
-            assert not moment.behind
+            assert not now.behind
 
 
 def test_a_jump_of_the_clock_is_granted_once() -> None:
     steady, day = 1000, 1000 * DAY
-    moment = advance(GatewayTime(), Reading(100 * day, 1, steady))
+    now = advance(GatewayTime(), Reading(100 * day, 1, steady))
     for wall in (190, 100, 190, 100, 190):
         steady += 1000
-        moment = advance(moment, Reading(wall * day, 1, steady))
-    assert moment.tick == 90 * day + 4000
-    assert moment.doubtful
-    moment = advance(moment, Reading(190 * day + DOUBT, 1, steady + DOUBT))
-    assert not moment.doubtful and not moment.behind
-    moment = advance(moment, Reading(100 * day, 1, steady + DOUBT))
-    assert moment.doubtful, "set back is set"
-    moment = advance(moment, Reading(100 * day + DOUBT, 1, steady + 2 * DOUBT))
-    assert not moment.doubtful and not moment.behind
+        now = advance(now, Reading(wall * day, 1, steady))
+    assert now.tick == 90 * day + 4000
+    assert now.doubtful
+    now = advance(now, Reading(190 * day + DOUBT, 1, steady + DOUBT))
+    assert not now.doubtful and not now.behind
+    now = advance(now, Reading(100 * day, 1, steady + DOUBT))
+    assert now.doubtful, "set back is set"
+    now = advance(now, Reading(100 * day + DOUBT, 1, steady + 2 * DOUBT))
+    assert not now.doubtful and not now.behind
     # What counts across a restart is the last time seen, not the highest.
-    moment = advance(moment, Reading(110 * day, 2, 5))
-    assert moment.tick == 90 * day + 4000 + DOUBT + 10 * day and not moment.behind
+    now = advance(now, Reading(110 * day, 2, 5))
+    assert now.tick == 90 * day + 4000 + DOUBT + 10 * day and not now.behind
 
 
 @given(st.sets(st.integers(1, 60)), st.integers(0, 30), st.integers(30, 60))

@@ -171,15 +171,15 @@ def test_partitions_do_not_see_each_other(lived: Lab, new_archive: Callable[[int
     """A partition's store answers for its own devices, the archive for all."""
     target = new_archive(4)
     target.fill(lived.store)
-    heard: list[int] = []
+    devices: list[int] = []
     for store in target.stores():
         with closing(store):
             mine = store.devices().device.tolist()
             assert all(device % 4 == store.partition for device in mine)
             assert set(read_log(store).device.tolist()) <= set(mine)
             assert {each.device % 4 for each in store.exposures(limit=1000)} <= {store.partition}
-            heard += mine
-    assert sorted(heard) == target.devices().device.tolist() == list(range(1, DEVICES + 1))
+            devices += mine
+    assert sorted(devices) == target.devices().device.tolist() == list(range(1, DEVICES + 1))
 
 
 def test_devices_of_partitions_that_began_at_different_times_keep_their_age(

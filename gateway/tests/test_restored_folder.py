@@ -226,7 +226,7 @@ def store_setting(database: Database) -> str:
     return f'url = "{database.url}"\nschema = "{database.schema}"\npartitions = 1'
 
 
-def heard(**numbers: int) -> tuple[Any, Any]:
+def known_numbers(**numbers: int) -> tuple[Any, Any]:
     """Devices that a gateway has heard, by label, and the highest number of each."""
     return np.array([int(label[1:], 16) for label in numbers]), np.array(list(numbers.values()))
 
@@ -244,7 +244,7 @@ def lose(gateway: Gateway, change: Callable[[Fleet], Any]) -> None:
 def test_an_accepted_folder_gives_out_no_id_and_no_number_again(gateway: Gateway) -> None:
     fleet = gateway.fleet
     lose(gateway, lambda fleet: (fleet.enrol("climate", count=3), fleet.issue([1], 10**6)))
-    accepted = fleet.accept(gateway.store.registry(), *heard(d1=10**6 + 40, d2=1, d4=77))
+    accepted = fleet.accept(gateway.store.registry(), *known_numbers(d1=10**6 + 40, d2=1, d4=77))
     assert accepted == ([1], [4])
     assert gateway.look() is None
     gateway.start_again()
@@ -262,11 +262,11 @@ def test_a_fork_that_has_gone_further_is_accepted_too(gateway: Gateway) -> None:
     for _ in range(4):
         fleet.annotate(1, "further")
     assert gateway.look() is not None
-    fleet.accept(gateway.store.registry(), *heard())
+    fleet.accept(gateway.store.registry(), *known_numbers())
     assert gateway.look() is None
     assert [device.id for device in fleet.enrol("climate")] == [4]
 
 
 def test_there_is_nothing_to_accept_in_the_newest_folder(gateway: Gateway) -> None:
     with pytest.raises(FleetError, match="nothing to accept"):
-        gateway.fleet.accept(gateway.store.registry(), *heard())
+        gateway.fleet.accept(gateway.store.registry(), *known_numbers())

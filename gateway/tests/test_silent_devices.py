@@ -82,8 +82,8 @@ def test_a_receipt_tells_of_devices_that_were_given_up(labs: tuple[Lab, Lab]) ->
         roomy.send(frames)
     assert tight.cache.row_cache.taken == 0
     ids = np.arange(1, DEVICES + 1)
-    heard = Senders.of(ids, np.ones(DEVICES, np.int64))
-    assert tight.engine.receipts(heard) == roomy.engine.receipts(heard)
+    senders = Senders.of(ids, np.ones(DEVICES, np.int64))
+    assert tight.engine.receipts(senders) == roomy.engine.receipts(senders)
 
 
 def test_forgeries_bring_nobody_into_memory(lab: Lab) -> None:

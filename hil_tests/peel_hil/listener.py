@@ -34,7 +34,7 @@ class Listener:
         self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv311)
         self._client.on_connect = lambda client, *rest: client.subscribe(topics, 1)
         self._client.on_subscribe = lambda *rest: self._listening.set()
-        self._client.on_message = lambda client, data, message: self.hear(message.topic, bytes(message.payload))
+        self._client.on_message = lambda client, data, message: self.record(message.topic, bytes(message.payload))
 
     def __enter__(self) -> Self:
         self._client.connect(*self._broker)
@@ -49,7 +49,7 @@ class Listener:
         self._client.disconnect()
         self._client.loop_stop()
 
-    def hear(self, topic: str, payload: bytes) -> None:
+    def record(self, topic: str, payload: bytes) -> None:
         """Keep one message. Called in the client's thread."""
         self.messages.append((topic, payload))
         self._unread.put((topic, payload))
@@ -79,8 +79,8 @@ class Tap(Listener):
         self._width = width
         self.frames: list[bytes] = []
 
-    def hear(self, topic: str, payload: bytes) -> None:
-        super().hear(topic, payload)
+    def record(self, topic: str, payload: bytes) -> None:
+        super().record(topic, payload)
         if topic.endswith("/report"):
             self.frames += split(payload, self._width)
 

@@ -12,4 +12,4 @@ __all__ = ["PATIENCE_MS", "OpenPage"]
 OpenPage = Callable[..., Page]
 """Takes an address, and `width`, `scheme` (light or dark), `tolerated` (what the console may say)."""
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000

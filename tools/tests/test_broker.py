@@ -58,10 +58,10 @@ class Subscriber:
         self._broker = broker
         self.known: queue.Queue[bool] = queue.Queue()
         """Whether the broker remembered the session, once per connection."""
-        self.heard: queue.Queue[bytes] = queue.Queue()
+        self.received: queue.Queue[bytes] = queue.Queue()
         self._client = paho.Client(CallbackAPIVersion.VERSION2, client_id="subscriber", clean_session=False)
         self._client.on_connect = lambda client, data, flags, *_: self.known.put(flags.session_present)
-        self._client.on_message = lambda client, data, message: self.heard.put(bytes(message.payload))
+        self._client.on_message = lambda client, data, message: self.received.put(bytes(message.payload))
 
     def connect(self) -> bool:
         self._client.connect(self._broker.host, self._broker.port)
@@ -91,7 +91,7 @@ def test_sessions_outlive_a_restart_when_told_to(persistent: bool) -> None:
         broker.start()
         assert subscriber.connect() == persistent
         if persistent:
-            assert subscriber.heard.get(timeout=10) == b"while away"
+            assert subscriber.received.get(timeout=10) == b"while away"
         subscriber.disconnect()
 
 

@@ -89,9 +89,9 @@ def test_the_database_answers_as_it_did(site: Any, frozen: Path, freezer: Module
 
 def test_the_gateway_goes_on_from_there(site: Any, frozen: Path) -> None:
     document = json.loads((frozen / "answers.json").read_text(encoding="utf-8"))
-    heard = [site.hear([bytes.fromhex(each["frame"])]) for each in document["next"]]
-    assert heard == [each["verdicts"] for each in document["next"]]
-    assert [*heard[0], *heard[1], *heard[2], *heard[3], *heard[4]] == [
+    verdicts = [site.hear([bytes.fromhex(each["frame"])]) for each in document["next"]]
+    assert verdicts == [each["verdicts"] for each in document["next"]]
+    assert [*verdicts[0], *verdicts[1], *verdicts[2], *verdicts[3], *verdicts[4]] == [
         "accepted", "redelivered", "reused", "withdrawn", "seal"
     ]  # fmt: skip
     assert recount(site.store, site.snapshot).differences == []

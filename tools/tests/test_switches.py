@@ -34,7 +34,7 @@ def test_switches_are_passed_on_once(tmp_path: Path) -> None:
         theirs.set("sabotage", True)
 
 
-class Yard:
+class FleetUnderAttack:
     """A fleet of honest devices, and what has become of their reports."""
 
     def __init__(self, folder: Path) -> None:
@@ -55,35 +55,35 @@ class Yard:
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yield yard
-    yard.truth.close()
+def under_attack(tmp_path: Path) -> Iterator[FleetUnderAttack]:
+    under_attack = FleetUnderAttack(tmp_path)
+    yield under_attack
+    under_attack.truth.close()
 
 
-def test_an_attack_on_the_line_comes_and_goes(yard: Yard) -> None:
-    assert set(yard.kinds()) == {(HONEST, 0)}
-    yard.fleet.switch("forgery", on=True)
-    assert ("forgery", 1) in yard.kinds()
-    yard.fleet.switch("forgery", on=False)
-    assert set(yard.kinds()) == {(HONEST, 0)}
+def test_an_attack_on_the_line_comes_and_goes(under_attack: FleetUnderAttack) -> None:
+    assert set(under_attack.kinds()) == {(HONEST, 0)}
+    under_attack.fleet.switch("forgery", on=True)
+    assert ("forgery", 1) in under_attack.kinds()
+    under_attack.fleet.switch("forgery", on=False)
+    assert set(under_attack.kinds()) == {(HONEST, 0)}
 
 
-def test_a_device_is_turned_and_behaves_again(yard: Yard) -> None:
-    yard.fleet.switch("budget", on=True)
-    roles = [role for role, _ in yard.truth.devices().values()]
+def test_a_device_is_turned_and_behaves_again(under_attack: FleetUnderAttack) -> None:
+    under_attack.fleet.switch("budget", on=True)
+    roles = [role for role, _ in under_attack.truth.devices().values()]
     assert sorted(roles) == ["budget"] + [HONEST] * 7
-    assert set(yard.kinds()) == {(HONEST, 0), ("budget", 1)}
-    yard.fleet.switch("budget", on=False)
-    assert set(yard.kinds()) == {(HONEST, 0), ("budget", 0)}
-    yard.fleet.switch("budget", on=True)
-    assert [role for role, _ in yard.truth.devices().values()].count("budget") == 2
+    assert set(under_attack.kinds()) == {(HONEST, 0), ("budget", 1)}
+    under_attack.fleet.switch("budget", on=False)
+    assert set(under_attack.kinds()) == {(HONEST, 0), ("budget", 0)}
+    under_attack.fleet.switch("budget", on=True)
+    assert [role for role, _ in under_attack.truth.devices().values()].count("budget") == 2
 
 
-def test_there_are_only_so_many_to_turn(yard: Yard) -> None:
+def test_there_are_only_so_many_to_turn(under_attack: FleetUnderAttack) -> None:
     for _ in range(10):
-        yard.fleet.switch("stuck", on=True)
-    assert {role for role, _ in yard.truth.devices().values()} == {"stuck"}
+        under_attack.fleet.switch("stuck", on=True)
+    assert {role for role, _ in under_attack.truth.devices().values()} == {"stuck"}
 
 
 def post(url: str, fields: dict[str, str], **headers: str) -> int:

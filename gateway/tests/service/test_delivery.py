@@ -6,13 +6,12 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from field import Field, MakeField, locked_store, retained
-from helpers import without_device
+from helpers import wait_until, without_device
 
 from peel_core.frame import DEVICE, HEADER_BYTES, PROFILE
 from peel_gateway.model.verdict import Verdict
@@ -49,15 +48,15 @@ def test_many_frames_in_one_message(field: Field) -> None:
     field.wait_accepted(gateway, 400)
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.05, 0.3])
-def test_killed_under_load_it_loses_and_doubles_nothing(field: Field, moment: float) -> None:
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.3])
+def test_killed_under_load_it_loses_and_doubles_nothing(field: Field, delay: float) -> None:
     gateway = field.new_gateway(batch_messages=40, batch_seconds=0.02).start()
     total = 0
     for _ in range(3):
         messages = field.reports(600)
         total += len(messages)
         field.publish(messages)
-        time.sleep(moment)
+        time.sleep(delay)
         gateway.kill()
         gateway.start()
     field.wait_accepted(gateway, total)
@@ -195,11 +194,11 @@ def test_availability_is_announced_and_renewed(field: Field) -> None:
     gateway = field.new_gateway().start()
     assert retained(field.broker.port, topic) == ONLINE
     gateway.kill()
-    _eventually(lambda: retained(field.broker.port, topic) == OFFLINE)
+    wait_until(lambda: retained(field.broker.port, topic) == OFFLINE)
     gateway.start()
     field.broker.stop()
     field.broker.start()
-    _eventually(lambda: retained(field.broker.port, topic) == ONLINE)
+    wait_until(lambda: retained(field.broker.port, topic) == ONLINE)
     assert gateway.stop() == 0
     assert retained(field.broker.port, topic) == OFFLINE
 
@@ -207,7 +206,7 @@ def test_availability_is_announced_and_renewed(field: Field) -> None:
 def test_gateways_of_one_fleet_have_topics_of_their_own(field: Field) -> None:
     one, two = (field.new_gateway(name, mqtt_client_id=f"gateway-{name}").start() for name in ("one", "two"))
     one.kill()
-    _eventually(lambda: retained(field.broker.port, "peel/v1/field/gateway/gateway-one/status") == OFFLINE)
+    wait_until(lambda: retained(field.broker.port, "peel/v1/field/gateway/gateway-one/status") == OFFLINE)
     assert retained(field.broker.port, "peel/v1/field/gateway/gateway-two/status") == ONLINE
     assert two.stop() == 0
 
@@ -302,10 +301,3 @@ def _estimates(gateway: GatewayProcess) -> list[dict[str, Any]]:
         for estimate in item["estimates"]:
             del estimate["seconds_missing"]
     return items
-
-
-def _eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.1)

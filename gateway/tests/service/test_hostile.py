@@ -74,7 +74,7 @@ def test_a_pardon_beside_the_running_gateway(field: Field) -> None:
 
 
 def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) -> None:
-    heard: dict[str, list[dict[str, object]]] = {"exposure": [], "alarm": []}
+    received: dict[str, list[dict[str, object]]] = {"exposure": [], "alarm": []}
     subscribed = threading.Event()
     client = paho.Client(CallbackAPIVersion.VERSION2)
 
@@ -83,7 +83,7 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
 
     client.on_connect = subscribe
     client.on_subscribe = lambda *_: subscribed.set()
-    client.on_message = lambda _, __, message: heard.get(message.topic.rsplit("/")[-1], []).append(
+    client.on_message = lambda _, __, message: received.get(message.topic.rsplit("/")[-1], []).append(
         json.loads(message.payload)
     )
     client.connect("127.0.0.1", field.broker.port)
@@ -92,19 +92,19 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
         assert subscribed.wait(30)
         gateway = field.new_gateway().start()
         field.publish(field.reports(1, devices=[3], rule=5))
-        gateway.wait_for(lambda: len(heard["exposure"]) == 1)
-        (told,) = heard["exposure"]
+        gateway.wait_for(lambda: len(received["exposure"]) == 1)
+        (told,) = received["exposure"]
         assert (told["device"], told["cause"], told["withdrawn"]) == ("00000003", "rule", True)
         assert "budget" in str(told["evidence"])
-        assert not heard["alarm"]
+        assert not received["alarm"]
         assert 'peel_device_exposures_total{cause="rule"} 1.0' in gateway.fetch("/metrics")
         assert "device exposed" in gateway.log_tail(200)
         assert "00000003" in gateway.log_tail(200)
         for device in range(4, 4 + MANY):
             field.publish(field.reports(1, devices=[device], rule=5))
-        gateway.wait_for(lambda: len(heard["alarm"]) == 1)
+        gateway.wait_for(lambda: len(received["alarm"]) == 1)
         assert "many devices exposed" in gateway.log_tail(200)
-        (alarm,) = heard["alarm"]
+        (alarm,) = received["alarm"]
         assert "looks like an accident" in str(alarm["advice"])
         assert "peel gateway pardon --cause rule --since 2" in str(alarm["advice"])
         assert gateway.stop() == 0

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from databases import PostgresSchema
-from field import Field
-from yard import PARTITIONS, Yard
+from field import PARTITIONS, Field, WorkerPool
 
 from peel_gateway.exits import Exit
 
@@ -18,7 +17,7 @@ def test_a_gateway_moves_to_postgresql_and_back(
     field: Field, new_schema: Callable[[], PostgresSchema], tmp_path: Path
 ) -> None:
     schema, file = new_schema(), tmp_path / "back.sqlite"
-    yard = Yard(field, schema.url, store_schema=schema.schema)
+    pool = WorkerPool(field, schema.url, store_schema=schema.schema)
     gateway = field.new_gateway(store_schema=schema.schema).start()
     sent = field.reports(400)
     field.publish(sent)
@@ -35,8 +34,8 @@ def test_a_gateway_moves_to_postgresql_and_back(
     again = gateway.command("migrate", "--to", schema.url)
     assert (again.returncode, "already has reports" in again.stderr) == (4, True), again.stderr
 
-    (moved,) = yard.hire()
-    yard.wait_shared(moved)
+    (moved,) = pool.start()
+    pool.wait_shared(moved)
     more = field.reports(200)
     field.publish(more)
     field.wait_accepted(moved, 600)

@@ -22,8 +22,8 @@ BASE = "peel/v1/field/gateway/main"
 QUICK = 0.5
 
 
-class Ear:
-    """Hears everything on a broker; the last of each topic, and how often."""
+class Subscriber:
+    """Receives everything on a broker: the last message of each topic, and how many there were."""
 
     def __init__(self, port: int) -> None:
         self.last: dict[str, bytes] = {}
@@ -40,19 +40,25 @@ class Ear:
             self.last[message.topic] = bytes(message.payload)
             self.times[message.topic] = self.times.get(message.topic, 0) + 1
 
-    def heard(self, topic: str) -> Any:
+    def document(self, topic: str) -> Any:
+        """Return the last message of a topic, parsed, or None."""
         payload = self.last.get(topic)
         return json.loads(payload) if payload else None
 
+    def wait_publications(self, count: int) -> None:
+        """Wait until the gateway has published this many further summaries."""
+        goal = self.times.get(f"{BASE}/summary", 0) + count
+        wait_until(lambda: self.times.get(f"{BASE}/summary", 0) >= goal)
+
 
 @contextmanager
-def listening(field: Field) -> Iterator[Ear]:
-    ear = Ear(field.broker.port)
+def listening(field: Field) -> Iterator[Subscriber]:
+    subscriber = Subscriber(field.broker.port)
     try:
-        yield ear
+        yield subscriber
     finally:
-        ear.client.disconnect()
-        ear.client.loop_stop()
+        subscriber.client.disconnect()
+        subscriber.client.loop_stop()
 
 
 def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field) -> None:
@@ -60,10 +66,10 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
     gateway = field.new_gateway(publish_seconds=QUICK).start()
     field.publish(field.reports(400))
     field.wait_accepted(gateway, 400)
-    with listening(field) as ear:
-        wait_until(lambda: (ear.heard(f"{BASE}/estimates/climate") or {}).get("n") == 400)
+    with listening(field) as subscriber:
+        wait_until(lambda: (subscriber.document(f"{BASE}/estimates/climate") or {}).get("n") == 400)
         (whole,) = gateway.get("/api/estimates?devices=no")["items"]
-        told = ear.heard(f"{BASE}/estimates/climate")
+        told = subscriber.document(f"{BASE}/estimates/climate")
         assert (told["window"], told["window_seconds"]) == ("1h", 3600)
         assert time.time() - 3900 <= datetime.fromisoformat(told["since"]).timestamp() <= time.time() - 3500
         assert [row["name"] for row in told["estimates"]] == ["temperature", "soil"]
@@ -71,24 +77,24 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
             assert {key: mine[key] for key in ("value", "low", "high", "n", "unit")} == {
                 key: theirs[key] for key in ("value", "low", "high", "n", "unit")
             }
-        wait_until(lambda: (ear.heard(f"{BASE}/estimates/climate/roof") or {}).get("n") == 60)
-        roof = ear.heard(f"{BASE}/estimates/climate/roof")
+        wait_until(lambda: (subscriber.document(f"{BASE}/estimates/climate/roof") or {}).get("n") == 60)
+        roof = subscriber.document(f"{BASE}/estimates/climate/roof")
         assert "only 3 devices" in roof["note"]
         (temperature, _) = roof["estimates"]
         assert (roof["window"], temperature["too_few"], temperature["value"]) == ("30d", True, None)
         assert temperature["low"] < temperature["high"], "what is known is told all the same"
         field.publish(field.reports(1, devices=[7], rule=5))
-        wait_until(lambda: ear.heard(f"{BASE}/summary")["states"]["exposed"] == 1)
-        assert ear.heard(f"{BASE}/summary")["refused"] == 1
-        assert not [topic for topic in ear.last if topic.startswith("homeassistant/")], "nobody asked for it"
+        wait_until(lambda: subscriber.document(f"{BASE}/summary")["states"]["exposed"] == 1)
+        assert subscriber.document(f"{BASE}/summary")["refused"] == 1
+        assert not [topic for topic in subscriber.last if topic.startswith("homeassistant/")], "nobody asked for it"
     metrics = gateway.fetch("/metrics")
     assert 'peel_estimate{group="",name="temperature",profile="climate",unit="degC",window="1h"}' in metrics
     assert 'peel_estimate_reports{group="roof",name="soil",profile="climate",unit="",window="30d"}' in metrics
     assert 'peel_estimate{group="roof"' not in metrics, "too few reports have no value"
     assert gateway.stop() == 0
-    with listening(field) as ear:
-        wait_until(lambda: ear.heard(f"{BASE}/estimates/climate"))  # retained
-        assert ear.heard(f"{BASE}/status") == {"state": "offline"}
+    with listening(field) as subscriber:
+        wait_until(lambda: subscriber.document(f"{BASE}/estimates/climate"))  # retained
+        assert subscriber.document(f"{BASE}/status") == {"state": "offline"}
 
 
 def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
@@ -96,16 +102,16 @@ def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
     field.publish(field.reports(20))
     field.wait_accepted(gateway, 20)
     assert gateway.stop() == 0
-    with listening(field) as ear:
-        wait_until(lambda: ear.heard(f"{BASE}/status"))
+    with listening(field) as subscriber:
+        wait_until(lambda: subscriber.document(f"{BASE}/status"))
         time.sleep(0.5)
-        assert not [topic for topic in ear.last if "estimates" in topic or "summary" in topic]
+        assert not [topic for topic in subscriber.last if "estimates" in topic or "summary" in topic]
 
 
-def configs(ear: Ear) -> dict[str, Any]:
+def configs(subscriber: Subscriber) -> dict[str, Any]:
     return {
         topic: json.loads(text)
-        for topic, text in ear.last.items()
+        for topic, text in subscriber.last.items()
         if topic.startswith("homeassistant/") and topic.endswith("/config") and text
     }
 
@@ -114,32 +120,32 @@ def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without
     field.fleet.assign([1, 2, 3], "roof")
     gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
     field.publish(field.reports(40))
-    with listening(field) as ear:
+    with listening(field) as subscriber:
         topic = "homeassistant/sensor/peel_field_main/climate-temperature/config"
-        wait_until(lambda: topic in ear.last and any("roof" in name for name in ear.last))
-        told = configs(ear)
+        wait_until(lambda: topic in subscriber.last and any("roof" in name for name in subscriber.last))
+        told = configs(subscriber)
         assert len(told) == 2 * 2 + 5 + 1, "two attributes of the fleet and of the group, five counts, one event"
         assert told[topic]["state_topic"] == f"{BASE}/estimates/climate"
         assert told[topic]["object_id"] == "peel_field_main_climate_temperature"
         assert (told[topic]["device_class"], told[topic]["unit_of_measurement"]) == ("temperature", "°C")
-        time.sleep(1.5)  # the first word and that of the connection may both have been given
-        times = ear.times[topic]
-        time.sleep(1.5)
-        assert ear.times[topic] == times, "not at every publication"
-        ear.client.publish("homeassistant/status", b"offline")
-        time.sleep(1.0)
-        assert ear.times[topic] == times
-        ear.client.publish("homeassistant/status", b"online")
-        wait_until(lambda: ear.times[topic] == times + 1)
+        subscriber.wait_publications(3)  # the start and the connection may both have caused an announcement
+        times = subscriber.times[topic]
+        subscriber.wait_publications(3)
+        assert subscriber.times[topic] == times, "not at every publication"
+        subscriber.client.publish("homeassistant/status", b"offline")
+        subscriber.wait_publications(2)
+        assert subscriber.times[topic] == times
+        subscriber.client.publish("homeassistant/status", b"online")
+        wait_until(lambda: subscriber.times[topic] == times + 1)
         field.fleet.assign([1, 2, 3], "")
         roof = "homeassistant/sensor/peel_field_main/climate-roof-temperature/config"
-        wait_until(lambda: ear.last[roof] == b"")
+        wait_until(lambda: subscriber.last[roof] == b"")
     field.broker.kill()
     for path in field.broker.folder.glob("*.db"):
         path.unlink()
     field.broker.start()
-    with listening(field) as ear:
-        wait_until(lambda: topic in ear.last)
+    with listening(field) as subscriber:
+        wait_until(lambda: topic in subscriber.last)
     assert gateway.stop() == 0
 
 

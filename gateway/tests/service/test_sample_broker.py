@@ -172,9 +172,9 @@ def test_a_device_reaches_the_gateway_and_nothing_else(guarded: Field) -> None:
     field = guarded
     gateway = start_gateway(field)
     mine, other = field.reports(1, devices=[1]), field.reports(1, devices=[2])
-    heard: list[str] = []
+    received: list[str] = []
     with logged_in(field, *login(field, 1)) as device:
-        device.on_message = lambda _, __, message: heard.append(message.topic)
+        device.on_message = lambda _, __, message: received.append(message.topic)
         assert may_hear(device, device_topic("field", 1, "receipt"))
         may_hear(device, "#")  # mosquitto grants it, and then passes on what the ACL allows
         assert say(device, *mine[0]) == "Success"
@@ -193,7 +193,7 @@ def test_a_device_reaches_the_gateway_and_nothing_else(guarded: Field) -> None:
         with logged_in(field, *login(field, 2)) as second:
             assert say(second, *other[0]) == "Success"
         field.wait_accepted(gateway, 2)
-    assert {topic for topic in heard if not topic.endswith("/00000001/receipt")} == set()
+    assert {topic for topic in received if not topic.endswith("/00000001/receipt")} == set()
     assert gateway.stop() == 0
 
 

@@ -40,7 +40,7 @@ def row(gateway: GatewayProcess, device: int) -> Any:
     return gateway.get("/api/devices")["items"][device - 1]
 
 
-def heard(gateway: GatewayProcess, result: str) -> float:
+def status_count(gateway: GatewayProcess, result: str) -> float:
     (line,) = [
         line for line in gateway.fetch("/metrics").splitlines() if f'statuses_total{{result="{result}"}}' in line
     ]
@@ -135,11 +135,11 @@ def test_hostile_statuses_are_counted_and_cost_no_report(field: Field) -> None:
     sent = field.reports(200)
     field.publish([*flood, *sent])
     field.wait_accepted(gateway, 200)
-    gateway.wait_for(lambda: heard(gateway, "malformed") + heard(gateway, "limited") == 420)
-    assert heard(gateway, "malformed") >= 20  # of two topics
-    assert heard(gateway, "limited") > 300
-    assert heard(gateway, "unregistered") == 5000
-    assert heard(gateway, "taken") == 0
+    gateway.wait_for(lambda: status_count(gateway, "malformed") + status_count(gateway, "limited") == 420)
+    assert status_count(gateway, "malformed") >= 20  # of two topics
+    assert status_count(gateway, "limited") > 300
+    assert status_count(gateway, "unregistered") == 5000
+    assert status_count(gateway, "taken") == 0
     assert row(gateway, 1)["claims"] is None
     assert _resident(gateway) - before < 40_000_000
     assert gateway.stop() == 0

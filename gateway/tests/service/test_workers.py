@@ -12,9 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 from databases import PostgresSchema
-from field import Field, retained
+from field import PARTITIONS, Field, Load, WorkerPool, retained
 from helpers import wait_until
-from yard import PARTITIONS, Load, Yard
 
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.partition import Partition
@@ -30,77 +29,77 @@ ALL = list(range(PARTITIONS))
 
 
 @pytest.fixture
-def yard(field: Field, new_schema: Callable[[], PostgresSchema]) -> Yard:
+def pool(field: Field, new_schema: Callable[[], PostgresSchema]) -> WorkerPool:
     schema = new_schema()
-    return Yard(field, schema.url, store_schema=schema.schema)
+    return WorkerPool(field, schema.url, store_schema=schema.schema)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_workers_partition_a_fleet_and_count_everything_once(yard: Yard, count: int) -> None:
-    workers = yard.hire(count)
-    assert yard.wait_shared(*workers) == [PARTITIONS // count] * count
-    published = yard.field.reports(800)
-    yard.field.publish(published)
+def test_workers_partition_a_fleet_and_count_everything_once(pool: WorkerPool, count: int) -> None:
+    workers = pool.start(count)
+    assert pool.wait_shared(*workers) == [PARTITIONS // count] * count
+    published = pool.field.reports(800)
+    pool.field.publish(published)
     for worker in workers:
         assert "peel_broker_sessions_lost_total 0.0" in worker.fetch("/metrics")
-    yard.audit(published)
+    pool.audit(published)
 
 
 def test_partitions_change_hands_when_workers_come_die_and_stop(
-    yard: Yard, record_property: Callable[[str, object], None]
+    pool: WorkerPool, record_property: Callable[[str, object], None]
 ) -> None:
     """All under load: one more to share with, one killed, one stopped for longer than its leases last, which then wakes up."""
-    killed, stopped = yard.hire(2)
-    yard.wait_shared(killed, stopped)
-    with Load(yard.field) as load:
-        (staying,) = yard.hire()
-        yard.wait_shared(killed, stopped, staying)
+    killed, stopped = pool.start(2)
+    pool.wait_shared(killed, stopped)
+    with Load(pool.field) as load:
+        (staying,) = pool.start()
+        pool.wait_shared(killed, stopped, staying)
 
         killed.kill()
         took = wait_until(
-            lambda: sorted(yard.owned(stopped) + yard.owned(staying)) == ALL, "the killed one's partitions"
+            lambda: sorted(pool.owned(stopped) + pool.owned(staying)) == ALL, "the killed one's partitions"
         )
         record_property("takeover_seconds", round(took, 2))
 
         stopped.signal(signal.SIGSTOP)
-        wait_until(lambda: yard.owned(staying) == ALL, "the stopped one's partitions")
-        listed = yard.leases(staying)
+        wait_until(lambda: pool.owned(staying) == ALL, "the stopped one's partitions")
+        listed = pool.leases(staying)
         (alone,) = listed["workers"]
         assert (alone["partitions"], {row["owner"] for row in listed["partitions"]}) == (ALL, {alone["worker"]})
 
         stopped.signal(signal.SIGCONT)
         wait_until(lambda: "partition lost" in stopped.log_path.read_text(), "that it finds out")
-        yard.wait_shared(stopped, staying)
+        pool.wait_shared(stopped, staying)
         assert stopped.pid is not None, "it takes part again"
-    yard.audit(load.sent)
+    pool.audit(load.sent)
 
 
-def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_partition(yard: Yard) -> None:
-    first, second = yard.hire(2)
-    yard.wait_shared(first, second)
-    if 0 in yard.owned(second):
+def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_partition(pool: WorkerPool) -> None:
+    first, second = pool.start(2)
+    pool.wait_shared(first, second)
+    if 0 in pool.owned(second):
         first, second = second, first
-    base = f"peel/v1/{yard.field.fleet.name}/gateway/main"
-    yard.field.publish(yard.field.reports(40))
-    wait_until(lambda: yard.accepted() == 40, "acceptance")
+    base = f"peel/v1/{pool.field.fleet.name}/gateway/main"
+    pool.field.publish(pool.field.reports(40))
+    wait_until(lambda: pool.accepted() == 40, "acceptance")
 
     def kept(about: str) -> Any:
-        return json.loads(retained(yard.field.broker.port, f"{base}/{about}") or b"null")
+        return json.loads(retained(pool.field.broker.port, f"{base}/{about}") or b"null")
 
     wait_until(lambda: kept("summary")["accepted"] == 40, "what the owner publishes")
     first.kill()
     wait_until(lambda: kept("status") == {"state": "offline"}, "the broker's word for it")
-    yard.field.publish(yard.field.reports(20))
+    pool.field.publish(pool.field.reports(20))
     wait_until(lambda: kept("summary")["accepted"] == 60, "what its successor publishes")
     assert kept("status") == {"state": "online"}
     assert "peel_estimate_low{" in second.fetch("/metrics")  # the value itself needs more reports
 
 
-def test_the_wide_alarm_counts_the_devices_that_all_workers_expose(yard: Yard) -> None:
-    workers = yard.hire(2)
-    yard.wait_shared(*workers)
+def test_the_wide_alarm_counts_the_devices_that_all_workers_expose(pool: WorkerPool) -> None:
+    workers = pool.start(2)
+    pool.wait_shared(*workers)
     many = [1, 2, 3, 4, 5, 6]
-    yard.field.publish(yard.field.reports(len(many), devices=many, rule=3))
+    pool.field.publish(pool.field.reports(len(many), devices=many, rule=3))
 
     def total(worker: GatewayProcess, metric: str) -> float:
         lines = worker.fetch("/metrics").splitlines()
@@ -119,17 +118,17 @@ def test_servers_may_be_restarted_or_replaced(field: Field) -> None:
             admin.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             admin.execute("SELECT pg_reload_conf()")
         either = f"postgresql://postgres@/postgres?host={primary.folder},{standby.folder}&port=5432,5432"
-        yard = Yard(field, f"{either}&target_session_attrs=read-write")
-        workers = yard.hire(2)
-        yard.wait_shared(*workers)
+        pool = WorkerPool(field, f"{either}&target_session_attrs=read-write")
+        workers = pool.start(2)
+        pool.wait_shared(*workers)
         with Load(field) as load:
-            _go_on(yard, load)
+            _go_on(pool, load)
             field.broker.stop()
             field.broker.start()
-            _go_on(yard, load)
+            _go_on(pool, load)
             primary.kill()
             primary.start()
-            _go_on(yard, load)
+            _go_on(pool, load)
             primary.kill()
             standby.promote()
             with psycopg.connect(
@@ -137,21 +136,21 @@ def test_servers_may_be_restarted_or_replaced(field: Field) -> None:
             ) as admin:  # a copy of the primary's settings waits for others
                 admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
                 admin.execute("SELECT pg_reload_conf()")
-            _go_on(yard, load)
-        yard.audit(load.sent)
+            _go_on(pool, load)
+        pool.audit(load.sent)
 
 
-def _go_on(yard: Yard, load: Load) -> None:
+def _go_on(pool: WorkerPool, load: Load) -> None:
     """Wait until what was sent before, and some more, is stored."""
     goal = len(load.sent) + 100
-    wait_until(lambda: len(load.sent) >= goal and yard.accepted() >= goal, "that reports are stored again", 60)
+    wait_until(lambda: len(load.sent) >= goal and pool.accepted() >= goal, "that reports are stored again", 60)
 
 
 def test_a_worker_stops_in_order_while_its_database_is_away(field: Field) -> None:
     with PostgresServer(fsync="off") as server:
-        yard = Yard(field, server.url)
-        (worker,) = yard.hire()
-        yard.wait_shared(worker)
+        pool = WorkerPool(field, server.url)
+        (worker,) = pool.start()
+        pool.wait_shared(worker)
         server.stop()
         wait_until(lambda: "leases cannot be renewed" in worker.log_path.read_text(), "that it finds out")
         assert worker.stop() == 0, worker.log_tail()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A real broker, a fleet folder whose devices use the real encoder, and the gateway as its own process."""
+"""A field: a real broker, a fleet folder whose devices use the real encoder, and gateways or workers as processes."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import paho.mqtt.client as paho
 import pytest
-from helpers import climate_profile
+from helpers import climate_profile, wait_until
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_core import Keys, encode_many
@@ -32,6 +34,11 @@ from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.site import Site
 
 DEVICES = 20
+LEASE_SECONDS = 1.5
+PARTITIONS = 8
+_AT_ONCE = 40
+_PAUSE_SECONDS = 0.1
+
 HEALTHY = {"status": "ok", "causes": [], "dead_letters": 0, "lag_seconds": 0, "receipt_lag_seconds": 0}
 """The answer of /healthz for an idle gateway."""
 
@@ -175,6 +182,107 @@ class Devices(Listener):
         keys = self._field.keys([device], [1])
         mine = [payload for topic, payload in self.messages if topic.endswith(f"/{device:08x}/receipt")]
         return [read_receipt(keys.receipt[0].tobytes(), device, payload) for payload in mine]
+
+
+class WorkerPool:
+    """Several workers of a field. All of them, and all commands, use one schema of a PostgreSQL server."""
+
+    def __init__(self, field: Field, url: str, **settings: object) -> None:
+        self.field = field
+        self._settings: dict[str, object] = {
+            "store_url": url,
+            "store_partitions": PARTITIONS,
+            "worker_lease_seconds": LEASE_SECONDS,
+            "publish_seconds": 0.5,
+            **settings,
+        }
+        self.processes: list[GatewayProcess] = []
+
+    def start(self, count: int = 1) -> list[GatewayProcess]:
+        """Start further workers."""
+        new = []
+        for _ in range(count):
+            name = f"worker{len(self.processes)}"
+            new.append(self.field.new_gateway(name, worker_name=name, **self._settings))
+            self.processes.append(new[-1].start())
+        return new
+
+    def owned(self, worker: GatewayProcess) -> list[int]:
+        """Return the partitions that a worker says it serves; none if it does not answer."""
+        summary: Any = worker.ask("/api/summary") if worker.pid is not None else None
+        return list(summary["worker"]["partitions"]) if summary else []
+
+    def wait_shared(self, *workers: GatewayProcess, seconds: float = 40.0) -> list[int]:
+        """Wait until these workers serve all partitions between them, each as many as is fair; return how many each has."""
+        fair = {PARTITIONS // len(workers), -(-PARTITIONS // len(workers))}
+
+        def settled() -> bool:
+            found = [self.owned(worker) for worker in workers]
+            all_of_them = sorted(partition for partitions in found for partition in partitions)
+            return all_of_them == list(range(PARTITIONS)) and set(map(len, found)) <= fair
+
+        wait_until(settled, f"{len(workers)} workers with all partitions", seconds)
+        return [len(self.owned(worker)) for worker in workers]
+
+    def leases(self, worker: GatewayProcess) -> Any:
+        """Return the output of `peel gateway workers --json`."""
+        done = worker.command("workers", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def accepted(self) -> int:
+        """Return the number of accepted reports, in all partitions."""
+        with self.processes[0].store() as archive:
+            return archive.counts().verdicts.get(Verdict.ACCEPTED, 0)
+
+    def audit(self, published: Sequence[tuple[str, bytes]], seconds: float = 60.0) -> None:
+        """Check that every report counted once, no device is exposed, and all sums follow from the logs."""
+        wait_until(lambda: self.accepted() >= len(published), f"acceptance of {len(published)} reports", seconds)
+        for worker in self.processes:
+            if worker.pid is not None:
+                assert worker.stop() == 0, worker.log_tail()
+        with self.processes[0].store() as archive:
+            counts = archive.counts()
+            found = {verdict: count for verdict, count in counts.verdicts.items() if count}
+            assert found.pop(Verdict.ACCEPTED) == len(published)
+            assert set(found) <= {Verdict.REDELIVERED}, found
+            assert counts.exposed_devices == 0
+            logged = archive.device_reports()
+        assert sum(by_verdict.get(Verdict.ACCEPTED, 0) for by_verdict in logged.values()) == len(published)
+        recount = self.processes[0].command("recount")
+        assert recount.returncode == 0, recount.stdout + recount.stderr
+
+
+class Load:
+    """Publishes reports, some at a time, while it is entered."""
+
+    def __init__(self, field: Field) -> None:
+        self.sent: list[tuple[str, bytes]] = []
+        self._field = field
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_PAUSE_SECONDS):
+            batch = self._field.reports(_AT_ONCE)
+            while not self._published(batch):  # again and again, as devices do: what comes twice counts once
+                time.sleep(_PAUSE_SECONDS)
+            self.sent += batch
+
+    def _published(self, batch: Sequence[tuple[str, bytes]]) -> bool:
+        try:
+            self._field.publish(batch)
+        except (OSError, RuntimeError):
+            return False
+        return True
 
 
 def open_broker(folder: Path, **options: Any) -> Broker:

@@ -48,11 +48,11 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
             page = context.new_page()
             page.set_default_timeout(PATIENCE_MS)
 
-            def hear(kind: str, text: str) -> None:
+            def note(kind: str, text: str) -> None:
                 if kind in ("error", "warning") and not (tolerated and tolerated in text):
                     complaints.append(text)
 
-            page.on("console", lambda message: hear(message.type, message.text))
+            page.on("console", lambda message: note(message.type, message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
             page.goto(url)
             return page

@@ -226,13 +226,13 @@ def test_a_gap_is_drawn_as_a_gap(field: Field, open_page: OpenPage) -> None:
 
 
 def test_silence_is_news(field: Field, open_page: OpenPage) -> None:
-    """Times keep growing without new reports: a device that fell silent at night must not look as if just heard."""
+    """Times keep growing without new reports: a device that fell silent at night must not look as if just last_report."""
     gateway = field.new_gateway().start()
     field.publish(field.reports(20))
     page = open_page(gateway.url)
-    heard = page.locator("#devices-table tbody tr").first.locator("time")
-    expect(heard).to_have_text(re.compile("just now|ago"))
-    expect(heard).to_have_text(re.compile(r"^(\d\d\ss|\d.*min) ago"))
+    last_report = page.locator("#devices-table tbody tr").first.locator("time")
+    expect(last_report).to_have_text(re.compile("just now|ago"))
+    expect(last_report).to_have_text(re.compile(r"^(\d\d\ss|\d.*min) ago"))
 
 
 def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> None:
