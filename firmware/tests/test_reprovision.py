@@ -16,7 +16,7 @@ from peel_device import ledger as device_ledger
 from peel_device.ledger import Ledger, block_size
 from peel_gateway.fleet.folder import IssuedBundle
 from peel_gateway.model.gateway_time import RATE_SLACK
-from peel_gateway.screening.freshness import last_allowed
+from peel_gateway.screening.layers import last_allowed
 from power_cut import ManualClock, MemoryFiles
 
 ALLOWANCE = 64

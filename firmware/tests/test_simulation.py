@@ -23,7 +23,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import estimates
 from peel_gateway.model.messages import Message
 from peel_gateway.model.tables import DeviceIds
-from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
+from peel_gateway.screening.layers import UNKNOWN_ALLOWANCE
 from peel_gateway.screening.numbers import used, used_numbers
 from peel_gateway.screening.state_cache import states_of
 from peel_gateway.storage.records import read_log

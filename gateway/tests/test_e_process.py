@@ -15,9 +15,8 @@ from peel_core.primitives import rule
 from peel_gateway._kernels import lib
 from peel_gateway.mechanisms import MECHANISMS
 from peel_gateway.mechanisms.bets import BETS, PREDICTIONS
+from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
 from peel_gateway.mechanisms.harmony import harmony_bets
-from peel_gateway.mechanisms.hashing import hashing_bets
-from peel_gateway.mechanisms.krr import krr_bets
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events, Evidence, in_words
 
 ALPHA = 1e-6

@@ -27,9 +27,8 @@ from hypothesis import strategies as st
 
 from peel_core.primitives import rule
 from peel_gateway.mechanisms.bets import PREDICTIONS
+from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
 from peel_gateway.mechanisms.harmony import harmony_bets
-from peel_gateway.mechanisms.hashing import hashing_bets
-from peel_gateway.mechanisms.krr import krr_bets
 
 Stakes = list[tuple[Capital, Fraction]]
 """Bets, and what the next event puts into each."""

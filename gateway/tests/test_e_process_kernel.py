@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from peel_core.primitives import rule
 from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Capital, Predictions, Sets, both_ends, up_to_half
-from peel_gateway.mechanisms.hashing import hashing_bets
+from peel_gateway.mechanisms.categorical import hashing_bets
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events
 
 KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}

@@ -15,7 +15,7 @@ from peel_gateway.engine.clock import Reading, advance
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.gateway_time import DOUBT, GatewayTime
 from peel_gateway.model.messages import Message
-from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE, Repeat, last_allowed, repeats
+from peel_gateway.screening.layers import UNKNOWN_ALLOWANCE, Repeat, last_allowed, repeats
 from peel_gateway.screening.numbers import LIMIT, UsedNumbers, enter, missing, pack_holes, settle_to
 
 DAY = 86_400

@@ -13,8 +13,7 @@ from peel_core import index_many
 from peel_core.hashing import hashed
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import Choice, Estimate, estimates
-from peel_gateway.estimation.statistics import Reports
-from peel_gateway.estimation.weights import equal_devices, equal_reports
+from peel_gateway.estimation.statistics import Reports, equal_devices, equal_reports
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.storage.records import read_log

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from peel_gateway.estimation.weights import ReportCounts, capped, equal_devices, weighing
+from peel_gateway.estimation.statistics import ReportCounts, capped, equal_devices, weighing
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.mechanisms.intervals import Weighing, chance_interval, wilson
 

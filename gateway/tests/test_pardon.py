@@ -16,7 +16,7 @@ from peel_gateway.engine.pardon import PardonError, exposed_devices, pardon
 from peel_gateway.engine.recount import recount
 from peel_gateway.model.exposure import AuditEntry, ExposureFilter
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.freshness import UNKNOWN_ALLOWANCE
+from peel_gateway.screening.layers import UNKNOWN_ALLOWANCE
 from peel_gateway.storage.store import Store
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from peel_core import Profile, make_profile
-from peel_gateway.estimation.statistics import Reports
-from peel_gateway.estimation.weights import equal_reports
+from peel_gateway.estimation.statistics import Reports, equal_reports
 from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.planning.task import BEST_EPSILON, DAY, Subject, Task, half_width, reports_for, seconds_for

@@ -15,7 +15,7 @@ from peel_gateway.engine.replay import replay
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.effects import MOST_PIECES
+from peel_gateway.screening.precheck import MOST_PIECES
 from peel_gateway.storage.store import Archive
 
 

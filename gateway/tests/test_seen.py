@@ -15,7 +15,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.tables import Positions
 from peel_gateway.screening import numbers as numbers_module
 from peel_gateway.screening import state_cache
-from peel_gateway.screening.freshness import RecentReports
+from peel_gateway.screening.layers import RecentReports
 from peel_gateway.screening.numbers import UsedNumbers, enter, holes_of, unseen
 
 

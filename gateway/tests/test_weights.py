@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from peel_gateway.estimation.weights import ReportCounts, capped, equal_devices, equal_reports, largest, weighing
+from peel_gateway.estimation.statistics import ReportCounts, capped, equal_devices, equal_reports, largest, weighing
 
 COUNTS = st.lists(st.integers(1, 10_000), min_size=1, max_size=40)
 

@@ -24,11 +24,10 @@ from peel_gateway.screening.batch import front, listen, speakers
 from peel_gateway.screening.decode_context import DecodeContext, DeviceSource, slots_of
 from peel_gateway.screening.device_tests import bases
 from peel_gateway.screening.e_process import DamagedTestState
-from peel_gateway.screening.effects import MOST_PIECES
 from peel_gateway.screening.judge import ExposedDevice, judge
 from peel_gateway.screening.layers import Policy
 from peel_gateway.screening.numbers import ack_ranges_of, used_numbers
-from peel_gateway.screening.precheck import precheck
+from peel_gateway.screening.precheck import MOST_PIECES, precheck
 from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, states_of
 from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.statistics import Bounds, Reports, Statistics
-from peel_gateway.estimation.weights import capped, equal_devices
+from peel_gateway.estimation.statistics import Bounds, Reports, Statistics, capped, equal_devices
 from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
 

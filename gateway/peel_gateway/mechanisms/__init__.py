@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from peel_core import Profile
 from peel_gateway.mechanisms.base import Mechanism
+from peel_gateway.mechanisms.categorical import HASHING, KRR
 from peel_gateway.mechanisms.harmony import HARMONY
-from peel_gateway.mechanisms.hashing import HASHING
-from peel_gateway.mechanisms.krr import KRR
 
 __all__ = ["MECHANISMS", "Mechanism", "mechanism_of"]
 

@@ -104,146 +104,106 @@ _FREQUENCIES_CAPITAL = {"hashing": Capital(past=1 / 32)}
 # reports on each hash: it exposes a device that supports any set of categories, choosing the best symbol per hash, but a hash must recur
 # first. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in a mean over reports. In one over
 # devices it does (THREAT_MODEL.md, *Local hashing*).
+# fmt: off
 BETS: tuple[Bet, ...] = (
     Bet(
-        name="plus",
-        part="PREDICTIONS",
-        number="PLUS",
+        name="plus", part="PREDICTIONS", number="PLUS", bound=_P,
         capital={"harmony": Capital(past=1 / 32)},
-        bound=_P,
         words="were plus",
         sentence="Its coin showed plus in {score} reports",
     ),
     Bet(
-        name="minus",
-        part="PREDICTIONS",
-        number="MINUS",
+        name="minus", part="PREDICTIONS", number="MINUS", bound=_P,
         capital={"harmony": Capital(past=1 / 32)},
-        bound=_P,
         words="were minus",
         sentence="Its coin showed minus in {score} reports",
     ),
     Bet(
-        name="agree",
-        part="PREDICTIONS",
-        number="AGREE",
+        name="agree", part="PREDICTIONS", number="AGREE", bound=_P,
         capital={"harmony": Capital(past=1 / 32)},
-        bound=_P,
         words="agreed with the other devices",
         sentence="It agreed with the other devices in {score} reports",
     ),
     Bet(
-        name="disagree",
-        part="PREDICTIONS",
-        number="DISAGREE",
+        name="disagree", part="PREDICTIONS", number="DISAGREE", bound=_P,
         capital={"harmony": Capital(past=1 / 32)},
-        bound=_P,
         words="contradicted the other devices",
         sentence="It contradicted the other devices in {score} reports",
     ),
     Bet(
-        name="own past",
-        part="PREDICTIONS",
-        number="PAST",
+        name="own past", part="PREDICTIONS", number="PAST", bound=_P,
         capital={"harmony": Capital(past=1 / 16), "hashing": Capital(past=1 / 40)},
-        bound=_P,
         words="repeated what the device had shown before of the same {unit}",
         sentence="Its signs followed its own past in {score} reports",
     ),
-    Bet(
-        name="against own past",  # for a device that reverses its own past at once
-        part="PREDICTIONS",
-        number="AGAINST",
+    Bet(  # for a device that reverses its own past at once
+        name="against own past", part="PREDICTIONS", number="AGAINST", bound=_P,
         capital={"harmony": Capital(past=1 / 16)},
-        bound=_P,
         words="contradicted what the device had shown before of the same {unit}",
         sentence="Its signs went against its own past in {score} reports",
     ),
     Bet(
-        name="own recent past",
-        part="PREDICTIONS",
-        number="RECENT",
+        name="own recent past", part="PREDICTIONS", number="RECENT", bound=_P,
         capital={"harmony": Capital(windows=4, window=1 / 8), "hashing": Capital(windows=4, window=1 / 40)},
-        bound=_P,
         words="repeated what the device had lately shown of the same {unit}",
         sentence="Its signs followed its own recent past in {score} reports",
     ),
     Bet(
-        name="one unit",
-        part="UNIT",
+        name="one unit", part="UNIT", bound=_P,
         capital={"harmony": Capital(past=1 / 8)},
-        bound=_P,
         words="of {index} were what the device had lately shown of it",
         sentence="Of {index} it showed the same sign again in {score} reports",
     ),
     Bet(
-        name="reports: too many",
-        part="REPORTS",
+        name="reports: too many", part="REPORTS", bound=_UNITS,
         capital=_UNITS_CAPITAL,
-        bound=_UNITS,
         words="were about {among}",
         sentence="It spoke of {among} in {score} reports",
     ),
     Bet(
-        name="gaps: too many",
-        part="GAPS",
+        name="gaps: too many", part="GAPS", bound=_UNITS,
         capital=_UNITS_CAPITAL,
-        bound=_UNITS,
         words="of the missing ones were about {among}",
         sentence="{score} of its missing reports were about {among}",
     ),
-    Bet(
-        name="late: too many",  # a process of its own
-        part="LATE",
+    Bet(  # a process of its own
+        name="late: too many", part="LATE", bound=_UNITS,
         capital={"harmony": Capital(past=1.0)},
-        bound=_UNITS,
         words="of the late ones were about {among}",
         sentence="{score} of its late reports were about {among}",
     ),
     Bet(
-        name="symbols: too many",
-        part="SYMBOLS",
+        name="symbols: too many", part="SYMBOLS", bound=_SYMBOLS,
         capital=_SYMBOLS_CAPITAL,
-        bound=_SYMBOLS,
         words="were {among}",
         sentence="It named {among} in {score} reports",
     ),
     Bet(
-        name="symbols: too few",
-        part="SYMBOLS",
-        others=True,
+        name="symbols: too few", part="SYMBOLS", others=True, bound=_SYMBOLS,
         capital=_SYMBOLS_CAPITAL,
-        bound=_SYMBOLS,
         words="were not {among}",
         sentence="It named others than {among} in {score} reports",
     ),
     Bet(
-        name="heavy hitters",
-        part="HEAVY_HITTERS",
+        name="heavy hitters", part="HEAVY_HITTERS", bound=_SYMBOLS,
         capital={"hashing": Capital(windows=4, window=11 / 64)},
-        bound=_SYMBOLS,
         words="supported {among}",
         sentence="It spoke for {among} in {score} reports",
     ),
-    Bet(
-        name="own frequencies: too many",  # a device that is biased only where its categories share a symbol
-        part="FREQUENCIES",
-        number="OFTEN",
+    Bet(  # a device that is biased only where its categories share a symbol
+        name="own frequencies: too many", part="FREQUENCIES", number="OFTEN", bound=_P,
         capital=_FREQUENCIES_CAPITAL,
-        bound=_P,
         words="said what the device had said most of the same {unit}",
         sentence="Under the same hash it gave its most frequent answer in {score} reports",
     ),
     Bet(
-        name="own frequencies: too few",
-        part="FREQUENCIES",
-        number="SELDOM",
+        name="own frequencies: too few", part="FREQUENCIES", number="SELDOM", bound="1 - q, of all symbols but one",
         capital=_FREQUENCIES_CAPITAL,
-        bound="1 - q, of all symbols but one",
         words="were not what the device had said least of the same {unit}",
         sentence="Under the same hash it gave an answer other than its rarest in {score} reports",
     ),
 )
+# fmt: on
 
 BETS_BY_NAME: Mapping[str, Bet] = MappingProxyType({bet.name: bet for bet in BETS})
 

@@ -18,7 +18,7 @@ from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.tables import DeviceStates, Positions, Slots
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import freshness, layers
+from peel_gateway.screening import layers
 from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.layers import OPEN, Decoded
 from peel_gateway.screening.numbers import give_up, used, used_numbers, with_used
@@ -168,7 +168,7 @@ def _given_up(
     passed = np.maximum(seen.last_number + 1 - bundle, 0)
     # What came of these, or may still come: all but those given up, where these are not a former bundle's.
     accounted = np.maximum(np.minimum(used(seen), passed), passed - seen.forgone)
-    made = freshness.backlog(accounted, now - enrolled, *context.quotas(senders))
+    made = layers.backlog(accounted, now - enrolled, *context.quotas(senders))
     return with_used(states, give_up(seen, bundle, first - 1 - made))
 
 
@@ -178,7 +178,7 @@ def _follow_quota(states: DeviceStates, context: DecodeContext, senders: Slots, 
     differs = (states.quota != quota) | (states.period != period)
     changed = np.flatnonzero(differs & (states.quota != 0))
     first_number, first_tick = states.first_number.copy(), states.first_tick.copy()
-    first_number[changed] = freshness.rebased(
+    first_number[changed] = layers.rebased(
         first_number[changed],
         moment.tick - first_tick[changed],
         (states.quota[changed], states.period[changed]),

@@ -42,7 +42,6 @@ from peel_gateway.screening.state_cache import StateCache
 __all__ = [
     "LOOKBACK",
     "NO_BUCKET",
-    "Bucketed",
     "Crowded",
     "assign_buckets",
     "bucket_capacity",
@@ -84,17 +83,6 @@ class Crowded:
     """Of every report of the batch: the bucket of its receipt, which is not after `newest`."""
     newest: int
     """The bucket of now."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bucketed:
-    """The buckets of a batch's reports."""
-
-    bucket: Ints
-    """Per report, Unix seconds; that of the receipt for reports that do not count."""
-    table: BucketSpanTable
-    """Rows that the store's rows must be widened by."""
-    states: DeviceStates
 
 
 def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
@@ -177,8 +165,17 @@ def assign_buckets(
     states: DeviceStates,
     crowded: Crowded,
     bucket_seconds: int,
-) -> Bucketed:
-    """File the reports that count."""
+) -> tuple[Ints, BucketSpanTable, DeviceStates]:
+    """Choose the bucket of each report that counts; the others get that of their receipt.
+
+    Returns
+    -------
+    bucket : int64, shape (N,)
+        Unix seconds.
+    table : BucketSpanTable
+        Rows that the store's rows must be widened by.
+    states : DeviceStates
+    """
     bucket = crowded.receipt.copy()
     capacities = bucket_capacity(*cache.context.quotas(Slots(batch.senders[crowded.devices])), crowded.stretch)
     ids = cache.context.ids(batch.senders)
@@ -205,7 +202,7 @@ def assign_buckets(
     newest = _newest(held)
     begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.bucket_spans)
     noted = _note(replace(states, bucketed_down_to=down_to), newest, begun)
-    return Bucketed(bucket=bucket, table=_older(states, noted, ids, held), states=noted)
+    return bucket, _older(states, noted, ids, held), noted
 
 
 @dataclass(frozen=True)

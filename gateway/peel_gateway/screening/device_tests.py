@@ -22,9 +22,8 @@ from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import Aged, DeviceIds, DeviceTable, DeviceTestTable, GapTable, LogTable, Rows, Slots
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.decode_context import DecodeContext, slots_of
+from peel_gateway.screening.decode_context import DecodeContext, RowCache, slots_of
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, DamagedTestState, EProcess, Events
-from peel_gateway.screening.row_cache import RowCache
 
 __all__ = [
     "TAIL",

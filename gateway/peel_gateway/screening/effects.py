@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,14 @@ from peel_gateway.model.tables import (
     TallyTable,
 )
 from peel_gateway.model.verdict import BLAMED, NETWORK, Verdict
-from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.device_tests import DeviceTests, checkpoints, joined
 from peel_gateway.screening.e_process import EProcess, in_words
 from peel_gateway.screening.layers import among, by_verdict
+from peel_gateway.screening.precheck import Precheck, beyond
 from peel_gateway.screening.state_cache import Played, cohort_rows
 
 __all__ = [
-    "MOST_PIECES",
-    "Case",
-    "Exhibits",
-    "beyond",
     "device_exposure",
     "device_test_table",
     "exhibit",
@@ -100,92 +96,54 @@ def in_order(
 
 Bools = npt.NDArray[np.bool_]
 
-MOST_PIECES = 100
-"""Refused pieces of one source that a batch puts into quarantine; the rest is counted alone.
-
-A row costs 15 times as much as a good report. The source is the topic, or the device where a seal proves it.
-"""
-
 _BLAMED, _EXHIBITED = among(BLAMED), among((NETWORK | BLAMED) - {Verdict.STATISTICS})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """A screened batch, as exposures are taken from it."""
+def exhibit(prechecked: Precheck, verdicts: Ints) -> tuple[list[Exposure], dict[Verdict, int]]:
+    """Make exposures of the reports that a layer objected to, first come first served within each source's bound.
 
-    batch: Batch
-    verdicts: Ints
-    allowed: Ints
-    reached: Ints
-    surplus: Ints
-    """Rows of pieces that no device is blamed for, beyond what their topic may put into quarantine."""
-    most_pieces: int
-    """Pieces that a device may put into quarantine."""
-    profiles: Sequence[Profile]
-
-
-@dataclass(frozen=True)
-class Exhibits:
-    """The pieces of a batch that a layer objected to."""
-
-    held: Sequence[Exposure]
-    dropped: Mapping[Verdict, int]
-    """Those beyond the bounds of their source, which are counted and not held."""
-
-
-def exhibit(case: Case) -> Exhibits:
-    """Make exposures of the reports that a layer objected to, first come first served within each source's bound."""
-    objected = _EXHIBITED[case.verdicts]
+    Returns the exposures, and the number of those beyond the bounds by verdict: they are counted and not held.
+    """
+    objected = _EXHIBITED[verdicts]
     held = objected.copy()
-    held[case.surplus] = False
-    blamed = np.flatnonzero(held & _BLAMED[case.verdicts])
-    held[blamed[beyond(case.batch.at[blamed], case.most_pieces)]] = False
-    dropped = by_verdict(case.verdicts[objected & ~held])
-    return Exhibits([_exposure(case, row) for row in np.flatnonzero(held).tolist()], dropped)
+    held[prechecked.surplus] = False
+    blamed = np.flatnonzero(held & _BLAMED[verdicts])
+    held[blamed[beyond(prechecked.batch.at[blamed], prechecked.most_pieces)]] = False
+    dropped = by_verdict(verdicts[objected & ~held])
+    return [_exposure(prechecked, verdicts, row) for row in np.flatnonzero(held).tolist()], dropped
 
 
-def beyond(source: npt.NDArray[np.integer], most: int) -> Bools:
-    """Tell for each entry whether at least so many equal ones are before it."""
-    result = np.zeros(len(source), np.bool_)
-    if len(source) > most:
-        order = np.argsort(source, kind="stable")
-        first = np.flatnonzero(np.concatenate([[True], np.diff(source[order]) != 0]))
-        sizes = np.diff(first, append=len(source))
-        result[order] = np.arange(len(source)) - np.repeat(first, sizes) >= most
-    return result
-
-
-def _exposure(case: Case, row: int) -> Exposure:
-    opened = case.batch.opened
+def _exposure(prechecked: Precheck, verdicts: Ints, row: int) -> Exposure:
+    batch, profiles = prechecked.batch, prechecked.cache.context.keyring.profiles
+    opened = batch.opened
     position = int(opened.profile[row])
     return Exposure(
-        verdict=Verdict(int(case.verdicts[row])),
+        verdict=Verdict(int(verdicts[row])),
         device=int(opened.device[row]),
         number=int(opened.number[row]),
-        profile=case.profiles[position].id if position >= 0 else 0,
-        received=int(case.batch.received[row]) / 1000,
-        topic=case.batch.messages.topic(int(opened.message[row])),
-        raw=case.batch.raw(row),
-        evidence=_facts(case, row),
+        profile=profiles[position].id if position >= 0 else 0,
+        received=int(batch.received[row]) / 1000,
+        topic=batch.messages.topic(int(opened.message[row])),
+        raw=batch.raw(row),
+        evidence=_facts(prechecked, Verdict(int(verdicts[row])), row),
     )
 
 
-def _facts(case: Case, row: int) -> dict[str, Any]:
-    verdict = Verdict(int(case.verdicts[row]))
-    code = int(case.batch.opened.code[row])
+def _facts(prechecked: Precheck, verdict: Verdict, row: int) -> dict[str, Any]:
+    code = int(prechecked.batch.opened.code[row])
     if verdict in NETWORK and code:
         return {"code": CODE_NAMES[code]}
     if verdict in (Verdict.REVOKED, Verdict.UNSEALED, Verdict.STALE):
         return {}
-    facts: dict[str, Any] = {"code": CODE_NAMES[code]} if code else _content(case, row)
+    facts: dict[str, Any] = {"code": CODE_NAMES[code]} if code else _content(prechecked, row)
     if verdict == Verdict.FLOOD:
-        facts |= {"last_allowed": int(case.allowed[row]), "reached": int(case.reached[row])}
+        facts |= {"last_allowed": int(prechecked.allowed[row]), "reached": int(prechecked.reached[row])}
     return facts
 
 
-def _content(case: Case, row: int) -> dict[str, Any]:
-    opened, decoded = case.batch.opened, case.batch.decoded
-    profile = case.profiles[int(opened.profile[row])]
+def _content(prechecked: Precheck, row: int) -> dict[str, Any]:
+    opened, decoded = prechecked.batch.opened, prechecked.batch.decoded
+    profile = prechecked.cache.context.keyring.profiles[int(opened.profile[row])]
     facts: dict[str, Any] = {
         "rule": int(opened.rule[row]),
         "rule_expected": profile.rule,

@@ -42,7 +42,6 @@ from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import bucketing, effects, layers, statistics
 from peel_gateway.screening import numbers as gaps
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.effects import Case, Exhibits, exhibit
 from peel_gateway.screening.layers import OPEN, Policy
 from peel_gateway.screening.numbers import enter, used_numbers, with_used
 from peel_gateway.screening.precheck import Precheck
@@ -178,20 +177,8 @@ def _note_contact(states: DeviceStates, at: Positions, received: Ints, moment: G
 # ---- the layers in order ----
 
 
-@dataclass(frozen=True)
-class _Screened:
-    """The results of the layers."""
-
-    verdicts: Ints
-    """Of each report."""
-    standing: _Standing
-    numbers: _Numbers
-    judged: statistics.Judged
-    exhibits: Exhibits
-    """Of single reports; exposures by statistics are among what was judged."""
-
-
-def _screen(prechecked: Precheck, found: Found) -> _Screened:
+def _screen(prechecked: Precheck, found: Found) -> tuple[_Standing, _Numbers, statistics.Judged]:
+    """Run the layers in order; `Judged.verdicts` are final."""
     batch, cache, policy, moment = prechecked.batch, prechecked.cache, prechecked.policy, prechecked.moment
     profiles = cache.context.keyring.profiles
     verdicts = _come_again(prechecked, found)
@@ -208,16 +195,7 @@ def _screen(prechecked: Precheck, found: Found) -> _Screened:
         withdraw=True,
         moment=moment,
     )
-    case = Case(
-        batch=batch,
-        verdicts=judged.verdicts,
-        allowed=prechecked.allowed,
-        reached=prechecked.reached,
-        surplus=prechecked.surplus,
-        most_pieces=prechecked.most_pieces,
-        profiles=profiles,
-    )
-    return _Screened(judged.verdicts, standing, numbers, judged, exhibit(case))
+    return standing, numbers, judged
 
 
 # ---- all effects ----
@@ -225,37 +203,30 @@ def _screen(prechecked: Precheck, found: Found) -> _Screened:
 
 def judge(prechecked: Precheck, found: Found) -> Judgement:
     """Screen a batch against the cache and the store's answers."""
-    screened = _screen(prechecked, found)
-    batch, cache, moment, bucket_seconds = (
-        prechecked.batch,
-        prechecked.cache,
-        prechecked.moment,
-        prechecked.policy.bucket_seconds,
-    )
-    verdicts, standing, numbers, judged = screened.verdicts, screened.standing, screened.numbers, screened.judged
+    standing, numbers, judged = _screen(prechecked, found)
+    batch, cache, moment = prechecked.batch, prechecked.cache, prechecked.moment
+    verdicts = judged.verdicts
     context = cache.context
     profiles = context.keyring.profiles
     counted = verdicts == Verdict.ACCEPTED
-    bucketed = bucketing.assign_buckets(
-        batch, cache, found, counted, standing.states, prechecked.crowded, bucket_seconds
+    bucket, bucket_spans, states = bucketing.assign_buckets(
+        batch, cache, found, counted, standing.states, prechecked.crowded, prechecked.policy.bucket_seconds
     )
     tallies = effects.tallies(
         profiles,
         batch.opened.profile[counted].astype(np.int64),
-        bucketed.bucket[counted],
+        bucket[counted],
         batch.cell[counted],
         batch.decoded.sign[counted],
     )
     log, gap_table, states = effects.in_order(
-        _log(batch, cache, verdicts, judged.cohort, numbers.late, bucketed.bucket),
+        _log(batch, cache, verdicts, judged.cohort, numbers.late, bucket),
         numbers.gaps.table,
         context.ids(batch.senders),
-        replace(
-            bucketed.states,
-            accepted=bucketed.states.accepted + np.bincount(batch.at[counted], minlength=len(batch.senders)),
-        ),
+        replace(states, accepted=states.accepted + np.bincount(batch.at[counted], minlength=len(batch.senders))),
         cache.arrival,
     )
+    exhibited, dropped = effects.exhibit(prechecked, verdicts)
     last = cache.arrival + len(log) + len(gap_table)
     changed, lasting = _changed_devices(batch, cache, states)
     played = _checkpointed(batch, cache, states, judged)
@@ -266,10 +237,10 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         lasting=lasting,
         device_tests=effects.device_test_table(context, cache.device_tests, played),
         tallies=tallies,
-        bucket_spans=bucketed.table,
+        bucket_spans=bucket_spans,
         gaps=gap_table,
-        exposures=[*screened.exhibits.held, *judged.cases],
-        dropped=screened.exhibits.dropped,
+        exposures=[*exhibited, *judged.cases],
+        dropped=dropped,
         withdrawn=context.ids(Slots(batch.senders[newly])).tolist(),
         counts=layers.by_verdict(verdicts),
         arrival=last,

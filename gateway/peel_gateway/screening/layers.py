@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The layers as functions on arrays: each looks at the reports that no layer before it objected to.
 
-All arrays have one entry per report. A verdict of `OPEN` means that no layer has objected yet.
+All arrays have one entry per report. A verdict of `OPEN` means that no layer has objected yet. The second half is freshness: which numbers
+are new, which come again, and how far numbers may have advanced.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,20 +17,29 @@ import numpy.typing as npt
 from peel_core import CODE_NAMES, Opened, Profile
 from peel_core.frame import FLAG_UNSEALED
 from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.decode_context import Codewords
 
 __all__ = [
     "OPEN",
+    "UNKNOWN_ALLOWANCE",
+    "WINDOW",
     "Decoded",
     "Policy",
+    "RecentReports",
+    "Repeat",
     "among",
     "authenticated",
+    "backlog",
     "by_verdict",
     "decode",
     "judge_content",
     "judge_front",
+    "last_allowed",
     "object_to",
+    "rebased",
+    "repeats",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -149,3 +160,136 @@ class Policy:
     withdraw_faulty: bool
     number_allowance: int
     bucket_seconds: int
+
+
+UNKNOWN_ALLOWANCE = 1024
+"""Numbers granted at first contact to a device of which nobody knows when it began: what its outbox may hold."""
+
+_NUMBER_MAX = 2**48 - 1
+
+
+class Repeat(enum.IntEnum):
+    """A report compared with the earlier ones under its number."""
+
+    FRESH = 0
+    SAME = 1
+    OTHER = 2
+
+
+def last_allowed(first_number: Ints, elapsed: Ints, quota: Ints, period: Ints, allowance: Ints | int) -> Ints:
+    """The largest number that each device may have reached.
+
+    ::
+
+        first_number + allowance + quota + 1.1 quota elapsed / period
+
+    A device takes at most `quota` numbers in any window of `period` seconds, skipped ones included, an eighth of them at once
+    (specification, section 10); the rest of the first quota was on its way. What it was entitled to while it was offline it may
+    deliver at once, however long that was. So the bound has no cap.
+
+    Parameters
+    ----------
+    first_number : int64, shape (N,)
+        A number that the device had not passed at some moment.
+    elapsed : int64, shape (N,)
+        Milliseconds since that moment; negative counts as 0.
+    quota, period : int64, shape (N,)
+        Numbers per period, seconds.
+    allowance : int or int64, shape (N,)
+        Numbers granted once per device beyond its quota.
+    """
+    earned = np.floor(RATE_SLACK * quota * np.maximum(elapsed, 0).astype(np.float64) / (1000.0 * period))
+    earned = np.minimum(earned, _NUMBER_MAX).astype(np.int64)
+    return np.asarray(np.minimum(first_number + allowance + quota + earned, _NUMBER_MAX))
+
+
+def backlog(accounted: Ints, elapsed: Ints, quota: Ints, period: Ints) -> Ints:
+    """Return how many more numbers each device can have used: in the milliseconds since its enrolment, or as many as an outbox holds.
+
+    Like all others int64, shape (N,); `accounted` is how many came, or may still come.
+    """
+    made = last_allowed(np.zeros_like(accounted), elapsed, quota, period, UNKNOWN_ALLOWANCE)
+    return np.asarray(np.maximum(made - accounted, UNKNOWN_ALLOWANCE))
+
+
+def rebased(first_number: Ints, elapsed: Ints, old: tuple[Ints, Ints], new: tuple[Ints, Ints]) -> Ints:
+    """References for buckets whose (quota, period) changes now: nothing that could be reached until now is taken away.
+
+    When the device itself changed is not known, so the time until now counts at the better rate.
+    """
+    reached = [last_allowed(first_number, elapsed, *rate, allowance=0) for rate in (old, new)]
+    return np.asarray(np.maximum(*reached) - new[0])
+
+
+def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: Ints) -> Ints:
+    """Compare each report with the log and with the reports before it in the batch.
+
+    Parameters
+    ----------
+    device, number, body : int64, shape (N,)
+        Sorted by device and number; equal ones in order of arrival.
+    logged, logged_body : shape (N,)
+        Whether the log has this device and number, and the body it has.
+
+    Returns
+    -------
+    int64, shape (N,)
+        `Repeat` codes: exactly one report of those that share a new number is FRESH, the first.
+    """
+    starts = np.ones(len(device), np.bool_)
+    starts[1:] = (device[1:] != device[:-1]) | (number[1:] != number[:-1])
+    if starts.all() and not logged.any():
+        return np.full(len(device), int(Repeat.FRESH))
+    leader = np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    reference = np.where(logged, logged_body, body[leader])
+    result = np.where(body == reference, int(Repeat.SAME), int(Repeat.OTHER))
+    result[starts & ~logged] = Repeat.FRESH
+    return result
+
+
+WINDOW = 2**18
+"""Reports, 7 MB: seven hours at ten a second, four minutes at a thousand; far more than brokers and outboxes hold back."""
+
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
+"""Odd numbers: two reports have the same key seldom, and are compared in full."""
+
+
+class RecentReports:
+    """A ring of reports; empty places have device 0, which no report has."""
+
+    def __init__(self, room: int) -> None:
+        self._key = np.zeros(room, np.uint64)
+        self._device = np.zeros(room, np.uint32)
+        self._number = np.zeros(room, np.uint64)
+        self._body = np.zeros(room, np.int64)
+        self._next = 0
+
+    def note(self, device: Ints, number: Ints, body: Ints) -> None:
+        """Remember reports, in order; the oldest are forgotten. All int64[N]."""
+        kept = slice(max(0, len(device) - len(self._key)), None)
+        places = (self._next + np.arange(len(device))[kept]) % len(self._key)
+        self._key[places] = _keys(device[kept], number[kept])
+        self._device[places] = device[kept]
+        self._number[places] = number[kept]
+        self._body[places] = body[kept]
+        self._next = (self._next + len(device)) % len(self._key)
+
+    def find(self, device: Ints, number: Ints) -> tuple[Bools, Ints]:
+        """Return whether each report is remembered, and its body (0 if not): bool[N] and int64[N]."""
+        known, body = np.zeros(len(device), np.bool_), np.zeros(len(device), np.int64)
+        if not len(device):
+            return known, body
+        keys = _keys(device, number)
+        places = np.flatnonzero(np.isin(self._key, keys))
+        order = places[np.argsort(self._key[places], kind="stable")]
+        first, last = (np.searchsorted(self._key[order], keys, side) for side in ("left", "right"))
+        for offset in range(int((last - first).max())):  # once, but for equal keys of different reports
+            place = order[np.minimum(first + offset, len(order) - 1)]
+            same = (first + offset < last) & (self._device[place] == device) & (self._number[place] == number)
+            known |= same
+            body[same] = self._body[place[same]]
+        return known, body
+
+
+def _keys(device: Ints, number: Ints) -> npt.NDArray[np.uint64]:
+    return np.asarray(device.astype(np.uint64) * _MIX[0] + number.astype(np.uint64) * _MIX[1])

@@ -12,17 +12,23 @@ from peel_gateway.model.exposure import digest_of
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import Positions, Questions, Slots
 from peel_gateway.model.verdict import LOGGED, NETWORK, Verdict
-from peel_gateway.screening import bucketing, freshness, layers
+from peel_gateway.screening import bucketing, layers
 from peel_gateway.screening.batch import Batch
-from peel_gateway.screening.effects import MOST_PIECES, beyond
 from peel_gateway.screening.layers import OPEN, Policy
 from peel_gateway.screening.numbers import unseen, used_numbers
 from peel_gateway.screening.state_cache import StateCache
 
-__all__ = ["Precheck", "precheck"]
+__all__ = ["MOST_PIECES", "Precheck", "beyond", "precheck"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+
+MOST_PIECES = 100
+"""Refused pieces of one source that a batch puts into quarantine; the rest is counted alone.
+
+A row costs 15 times as much as a good report. The source is the topic, or the device where a seal proves it.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +100,17 @@ def precheck(
     )
 
 
+def beyond(source: npt.NDArray[np.integer], most: int) -> Bools:
+    """Tell for each entry whether at least so many equal ones are before it."""
+    result = np.zeros(len(source), np.bool_)
+    if len(source) > most:
+        order = np.argsort(source, kind="stable")
+        first = np.flatnonzero(np.concatenate([[True], np.diff(source[order]) != 0]))
+        sizes = np.diff(first, append=len(source))
+        result[order] = np.arange(len(source)) - np.repeat(first, sizes) >= most
+    return result
+
+
 def _judge_numbers(batch: Batch, cache: StateCache) -> Ints:
     """Refuse numbers that were used or given up: the same report again, another one, or nobody can tell any more."""
     verdicts, rows = batch.verdicts.copy(), batch.order
@@ -103,9 +120,9 @@ def _judge_numbers(batch: Batch, cache: StateCache) -> Ints:
     if used.any():
         device = cache.context.ids(Slots(batch.senders[at[used]]))
         logged[used], logged_body[used] = cache.recent.find(device, number[used])
-    repeat = freshness.repeats(at, number, batch.body[rows], logged, logged_body)
-    verdicts[rows[repeat == freshness.Repeat.SAME]] = Verdict.REDELIVERED
-    verdicts[rows[repeat == freshness.Repeat.OTHER]] = Verdict.REUSED
+    repeat = layers.repeats(at, number, batch.body[rows], logged, logged_body)
+    verdicts[rows[repeat == layers.Repeat.SAME]] = Verdict.REDELIVERED
+    verdicts[rows[repeat == layers.Repeat.OTHER]] = Verdict.REUSED
     verdicts[rows[used & ~logged]] = Verdict.STALE
     return verdicts
 
@@ -120,10 +137,10 @@ def _last_allowed(batch: Batch, cache: StateCache, policy: Policy, moment: Gatew
     quota, period = states.quota, states.period
     issued, first = context.issued[batch.senders], context.issued_number[batch.senders]
     doubtful = (issued == 0) | (issued > moment.wall)
-    allowance = policy.number_allowance + np.where(doubtful, freshness.UNKNOWN_ALLOWANCE, 0)
+    allowance = policy.number_allowance + np.where(doubtful, layers.UNKNOWN_ALLOWANCE, 0)
     contact = moment.tick - states.first_tick
-    since_contact = freshness.last_allowed(states.first_number, contact, quota, period, allowance)
-    since_issue = freshness.last_allowed(first, moment.wall - issued, quota, period, allowance)
+    since_contact = layers.last_allowed(states.first_number, contact, quota, period, allowance)
+    since_issue = layers.last_allowed(first, moment.wall - issued, quota, period, allowance)
     return np.maximum(since_contact, np.where(issued > 0, since_issue, 0))
 
 

@@ -28,10 +28,9 @@ from peel_gateway.model.tables import (
     Slots,
     TallyTable,
 )
-from peel_gateway.screening.decode_context import DecodeContext
+from peel_gateway.screening.decode_context import DecodeContext, RowCache
 from peel_gateway.screening.device_tests import TAIL, DeviceTests, checkpoints, held_against, joined, restore, select
-from peel_gateway.screening.freshness import WINDOW, RecentReports
-from peel_gateway.screening.row_cache import RowCache
+from peel_gateway.screening.layers import WINDOW, RecentReports
 
 __all__ = ["CACHE_BYTES", "Change", "Played", "StateCache", "cohort_rows", "states_of"]
 

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from peel_core import hash_family
 from peel_core.hashing import hashed
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
 from peel_gateway.mechanisms.harmony import harmony_bets
-from peel_gateway.mechanisms.hashing import hashing_bets
-from peel_gateway.mechanisms.krr import krr_bets
 from peel_gateway.screening.e_process import EProcess
 
 __all__ = ["ALPHA", "Arena", "Goal", "HarmonyArena", "HashingArena", "KrrArena"]
