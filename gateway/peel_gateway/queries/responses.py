@@ -27,6 +27,17 @@ def moment_or_none(seconds: float | None) -> str | None:
     return None if seconds is None else moment(seconds)
 
 
+class Error(TypedDict):
+    error: str
+
+
+class Access(TypedDict):
+    """A client's access: whether it has any, and whether through a browser's session."""
+
+    open: bool
+    session: bool
+
+
 class Items(TypedDict, Generic[Item]):
     items: list[Item]
 

@@ -22,7 +22,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from peel_core import Secret
-from peel_gateway.web.limits import HEALTH, address_group, is_loopback
+from peel_gateway.queries.responses import Access
+from peel_gateway.web.limits import HEALTH, address_group, is_loopback, refusal
 
 __all__ = [
     "COOKIE",
@@ -125,15 +126,12 @@ class Guard:
 
     def _refusal(self, request: Request) -> JSONResponse:
         if self._token is None:
-            return JSONResponse({"error": "use the address 127.0.0.1 or the name localhost"}, status_code=421)
+            return refusal(421, "use the address 127.0.0.1 or the name localhost")
         if _bearer_token(request) is not None and not self._guesses.may_try(_client_group(request)):
             error = _too_many_attempts()
-            return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-        return JSONResponse(
-            {"error": "log in at /, or send the token as: Authorization: Bearer <token>"},
-            status_code=401,
-            headers={"www-authenticate": "Bearer"},
-        )
+            return refusal(error.status_code, error.detail, error.headers)
+        needed = "log in at /, or send the token as: Authorization: Bearer <token>"
+        return refusal(401, needed, {"www-authenticate": "Bearer"})
 
     def _trusts(self, request: Request) -> bool:
         if self._token is None:
@@ -200,7 +198,8 @@ def login_routes(token: Secret | None) -> list[Route]:
     async def get_login(request: Request) -> Response:
         """Whether this client has access (`open`), and whether it has it through a browser session (`session`)."""
         is_open = bool(request.scope["peel_trusted"])
-        return JSONResponse({"open": is_open, "session": is_open and token is not None and COOKIE in request.cookies})
+        access: Access = {"open": is_open, "session": is_open and token is not None and COOKIE in request.cookies}
+        return JSONResponse(access)
 
     async def post_login(request: Request) -> Response:
         """Log in with a browser: takes the token as a form, sets a cookie."""

@@ -27,7 +27,7 @@ from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import StoreError
 from peel_gateway.web.access import Guard, login_routes
 from peel_gateway.web.api import Api, json_route
-from peel_gateway.web.limits import HEALTH, Limits
+from peel_gateway.web.limits import HEALTH, Limits, refusal
 from peel_gateway.web.openapi import description, route_text
 from peel_gateway.web.streams import Streams
 
@@ -133,11 +133,11 @@ def _endpoint(route: Route) -> Endpoint:
 
 async def _bad_query(_: Request, error: Exception) -> Response:
     status = 400 if isinstance(error, ParameterError) else 404 if isinstance(error, NotFoundError) else 422
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return refusal(status, str(error))
 
 
 async def _store_failed(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": f"the store cannot be read: {error}"}, status_code=503)
+    return refusal(503, f"the store cannot be read: {error}")
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -146,7 +146,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == 405:  # Starlette names the methods of one route; a path may have two
         routes = [route for route in request.app.routes if route.path_regex.match(request.scope["path"])]
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
-    return JSONResponse({"error": error.detail}, status_code=error.status_code, headers=headers)
+    return refusal(error.status_code, error.detail, headers)
 
 
 PAGE_FOLDER = Path(__file__).parent / "page"

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from peel_gateway.queries.responses import Error
 
 __all__ = [
     "HEALTH",
@@ -32,6 +34,7 @@ __all__ = [
     "is_loopback",
     "is_within",
     "patient_protocol",
+    "refusal",
 ]
 
 HEALTH = "/healthz"
@@ -99,15 +102,16 @@ class Limits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif (length := len(scope["raw_path"]) + len(scope["query_string"])) > MOST_QUERY_BYTES:
-            await _refuse(414, f"path and query have {length} bytes; send at most {MOST_QUERY_BYTES}")(
+            await refusal(414, f"path and query have {length} bytes; send at most {MOST_QUERY_BYTES}")(
                 scope, receive, send
             )
         elif (length := sum(len(name) + len(value) for name, value in scope["headers"])) > MOST_HEAD_BYTES:
-            await _refuse(431, f"the headers have {length} bytes; send at most {MOST_HEAD_BYTES}")(scope, receive, send)
+            await refusal(431, f"the headers have {length} bytes; send at most {MOST_HEAD_BYTES}")(scope, receive, send)
         elif scope["path"] in self._unlimited:
             await self._app(scope, receive, send)
         elif self._answering >= _MOST_AT_ONCE:
-            await _refuse(503, f"{_MOST_AT_ONCE} requests are running; try again later")(scope, receive, send)
+            error = f"{_MOST_AT_ONCE} requests are running; try again later"
+            await refusal(503, error, {"retry-after": "1"})(scope, receive, send)
         else:
             self._answering += 1
             try:
@@ -116,8 +120,10 @@ class Limits:
                 self._answering -= 1
 
 
-def _refuse(code: int, error: str) -> JSONResponse:
-    return JSONResponse({"error": error}, status_code=code, headers={"retry-after": "1"} if code == 503 else None)
+def refusal(status: int, error: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the response to a request that is refused."""
+    body: Error = {"error": error}
+    return JSONResponse(body, status, headers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,20 +12,17 @@ from collections.abc import Iterable
 from dataclasses import is_dataclass
 from importlib.metadata import version
 from types import NoneType, UnionType
-from typing import Annotated, Any, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from peel_gateway.queries.parameters import Kind, Parameter, parameters_of
+from peel_gateway.queries.responses import Error
 
 __all__ = ["description", "endpoint_types", "route_text"]
 
 Schema = dict[str, Any]
-
-
-class Error(TypedDict):
-    error: str
 
 
 def description(routes: Iterable[Route]) -> Schema:

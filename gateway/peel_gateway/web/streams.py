@@ -9,11 +9,12 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from peel_gateway.queries.responses import Summary
 from peel_gateway.storage.store import StoreError
+from peel_gateway.web.limits import refusal
 
 __all__ = ["Streams"]
 
@@ -38,10 +39,8 @@ class _Stream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._places.taken >= self._places.most:
-            refusal = {
-                "error": f"{self._places.most} event streams are open, the limit; close one or raise http.streams"
-            }
-            await JSONResponse(refusal, status_code=503)(scope, receive, send)
+            error = f"{self._places.most} event streams are open, the limit; close one or raise http.streams"
+            await refusal(503, error)(scope, receive, send)
             return
         self._places.taken += 1
         try:
