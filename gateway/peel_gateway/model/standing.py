@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["MISSED", "Signs", "Standing", "expected_interval", "last_heard", "patience"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MISSED", "STANDINGS", "Signs", "Standing", "expected_interval", "last_heard", "patience"]
+
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 MISSED = 3
 """So many intervals without a word are silence: two may be lost to the air and to a broker that restarts."""
@@ -40,54 +45,62 @@ class Standing(enum.Enum):
         self.sentence = sentence
 
 
-_STANDINGS = tuple(Standing)
+STANDINGS = tuple(Standing)
+"""The states by their place in the order."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Signs:
-    """The facts about a device from the registry, its reports and its own status messages."""
+    """The facts about N devices from the registry, their reports and their own status messages. Unknown numbers are nan."""
 
-    revoked: bool
-    exposed: bool
-    left: int | None
-    """Numbers of its lifetime that its reports have not used."""
-    claimed_state: str | None
-    claimed_left: int | None
-    failing: str | None
-    """The sensor that fails and how, by the device's own word."""
-    heard: float | None
+    revoked: Flags
+    exposed: Flags
+    left: Floats
+    """Numbers of its lifetime that its reports have not used; nan without a lifetime."""
+    claimed_left: Floats
+    stopped: Flags
+    """By the device's own word it has too little randomness."""
+    failing: Flags
+    """By the device's own word a sensor fails."""
+    heard: Floats
     """Unix seconds: its last report, or its last status that was not the broker's memory."""
-    interval: float
+    interval: Floats
     """Seconds between two of its reports, as planned."""
-    patience: float
+    patience: Floats
 
-    def standing(self, now: float) -> Standing:
-        """Return the first state that fits at this time (Unix seconds)."""
-        silent = self.heard is not None and abs(now - self.heard) > self.patience
+    def standings(self, now: float) -> npt.NDArray[np.int64]:
+        """Return the place in `STANDINGS` of the first state that fits each device at this time (Unix seconds), int64[N]."""
+        silent = np.abs(now - self.heard) > self.patience  # nan is not silent: never heard comes before
         fits = (
             self.revoked,
             self.exposed,
-            self.left == 0 or self.claimed_left == 0,
-            self.claimed_state == "stopped",
-            bool(self.failing) and not silent,
-            self.heard is None,
+            (self.left == 0) | (self.claimed_left == 0),
+            self.stopped,
+            self.failing & ~silent,
+            np.isnan(self.heard),
             silent,
-            True,
+            np.ones_like(silent),
         )
-        return _STANDINGS[fits.index(True)]
+        first: npt.NDArray[np.int64] = np.argmax(fits, axis=0)
+        return first
 
 
-def last_heard(times: Iterable[float | None], *, now: float, patience: float) -> float | None:
-    """The last of the times at which a device was heard; one that is yet to come, by a clock that was ahead, only for want of another."""
-    known = [at for at in times if at is not None]
-    return max([at for at in known if at - now <= patience] or known, default=None)
+def last_heard(times: Floats, *, now: float, patience: Floats) -> Floats:
+    """Return the last of each device's times, float64[M, N] to float64[N]; nan without any.
+
+    A time that is yet to come, by a clock that was ahead, counts only where there is no other.
+    """
+    past = times - now <= patience
+    counted = np.where(past | ~past.any(axis=0), times, np.nan)
+    newest: Floats = np.fmax.reduce(counted)
+    return newest
 
 
-def expected_interval(quota: int, period: int, interval_ms: int | None) -> float:
+def expected_interval(least: Floats, claimed_ms: Floats) -> Floats:
     """Return the planned seconds between two reports: the device's own interval, but no less than its quota allows for long."""
-    return max(period / quota, (interval_ms or 0) / 1000)
+    return np.fmax(least, claimed_ms / 1000)
 
 
-def patience(interval: float, least: float) -> float:
+def patience(interval: Floats, least: float) -> Floats:
     """Return for how many seconds a device with this interval may say nothing before it counts as silent."""
-    return max(least, MISSED * interval)
+    return np.maximum(least, MISSED * interval)

@@ -37,6 +37,7 @@ __all__ = [
     "Found",
     "GapTable",
     "LogTable",
+    "NewestReports",
     "Positions",
     "PrunedTable",
     "Questions",
@@ -191,6 +192,16 @@ MOVING_COLUMNS = (
     "last_number", "settled", "last_received", "newest_bucket", "bucket_lowest", "bucket_highest", "arrival", "accepted",
 )  # fmt: skip
 """The columns that nearly every report changes; a store may keep them apart from the rest."""
+
+
+@dataclass
+class NewestReports:
+    """The newest report and the exposure of each device that was ever heard: a part of `DeviceTable`, which is slow to read whole."""
+
+    device: Ints
+    last_number: Ints
+    last_received: Ints
+    cause: Ints
 
 
 @dataclass

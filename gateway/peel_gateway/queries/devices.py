@@ -3,25 +3,26 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from string import hexdigits
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Profile
 from peel_gateway.fleet.claims import Claim, claim_table
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.gateway_time import RATE_SLACK
-from peel_gateway.model.standing import Signs, Standing, expected_interval, last_heard, patience
-from peel_gateway.model.tables import DeviceTable
+from peel_gateway.model.standing import STANDINGS, Signs, Standing, expected_interval, last_heard, patience
+from peel_gateway.model.tables import DeviceTable, NewestReports
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import responses
 from peel_gateway.queries.parameters import DeviceQuery
@@ -30,6 +31,7 @@ from peel_gateway.storage.store import Archive
 
 __all__ = ["DeviceCounts", "DeviceList"]
 
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _AT_ONCE = 500
@@ -95,11 +97,12 @@ class _Known:
 
     row: int
     device: int
-    info: DeviceInfo
     past: _Past
     claim: Claim | None
-    signs: Signs
     standing: Standing
+    heard: float | None
+    patience: float
+    left: int | None
 
 
 class DeviceList:
@@ -137,8 +140,8 @@ class DeviceList:
             chosen &= directory.per_device(lambda info: part in info.note.lower(), np.bool_) | _spelled(
                 directory.ids, part
             )
-        found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > (query.after or 0))))
-        page = list(islice((known for known in found if query.state in (None, known.standing)), query.limit))
+        found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > (query.after or 0))), query.state)
+        page = list(islice(found, query.limit))
         rows = self._rows(directory, page)
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == query.limit else None}
 
@@ -155,63 +158,105 @@ class DeviceList:
 
     def counts(self) -> DeviceCounts:
         """Count all devices."""
-        states: Counter[Standing] = Counter()
-        claimed: Counter[str] = Counter()
+        snapshot, now = self._snapshot(), time.time()
+        directory = snapshot.devices
+        everyone = np.arange(len(directory))
+        claims = [self._claims(device) for device in directory.ids.tolist()]
+        reports = self._store.newest_reports()
+        signs = self._signs(snapshot, everyone, reports, claims, now)
+        standings = signs.standings(now)
+        received = _placed(directory.ids, reports.device, reports.last_received) / 1000
+        active, silent = (standings == STANDINGS.index(each) for each in (Standing.ACTIVE, Standing.SILENT))
         rates: defaultdict[tuple[str, str], float] = defaultdict(float)
-        heard, received, longest, now = 0, 0.0, 0.0, time.time()
-        snapshot = self._snapshot()
-        for known in self._known(snapshot, np.arange(len(snapshot.devices))):
-            states[known.standing] += 1
-            if known.claim is not None:
-                claimed.update({name: getattr(known.claim, name) or 0 for name in _SUMMED})
-                claimed["refused"] += len(known.claim.refused or ())
-            if known.past.last_received is not None:
-                heard += 1
-                if known.past.last_received <= now:  # ignore times that a wrong clock set in the future
-                    received = max(received, known.past.last_received)
-                if known.standing in (Standing.ACTIVE, Standing.SILENT):
-                    longest = max(longest, known.signs.interval)
-            if known.standing is Standing.ACTIVE:
-                rates[known.info.profile, known.info.group] += 1 / known.signs.interval
+        per_info = np.bincount(directory.info_of[active], 1 / signs.interval[active], len(directory.infos))
+        for info, rate in zip(directory.infos, per_info.tolist(), strict=True):
+            if rate:
+                rates[info.profile, info.group] += rate
+        states = np.bincount(standings, minlength=len(STANDINGS)).tolist()
+        # Ignore times that a wrong clock set in the future.
+        last_report = received[received <= now].max(initial=0.0)
+        longest = signs.interval[(received > 0) & (active | silent)].max(initial=0.0)
+        said = [claim for claim in claims if claim is not None]
         return DeviceCounts(
-            states={standing: states[standing] for standing in Standing},
-            claimed={name: claimed[name] for name in (*_SUMMED, "refused")},
-            heard=heard,
-            last_report=received or None,
-            quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(longest, _MOST_QUIET)),
+            states=dict(zip(STANDINGS, states, strict=True)),
+            claimed={name: sum(filter(None, map(attrgetter(name), said))) for name in _SUMMED}
+            | {"refused": sum(map(len, filter(None, map(attrgetter("refused"), said))))},
+            heard=int(np.count_nonzero(received)),
+            last_report=float(last_report) or None,
+            quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(float(longest), _MOST_QUIET)),
             rates=rates,
         )
 
-    def _known(self, snapshot: FleetSnapshot, rows: Ints) -> Iterator[_Known]:
-        """Yield the devices in these rows of the directory. They are looked up in parts, since there may be a million."""
-        profiles = {profile.name: profile for profile in snapshot.profiles}
+    def _known(self, snapshot: FleetSnapshot, rows: Ints, state: Standing | None) -> Iterator[_Known]:
+        """Yield the devices in these rows of the directory, of one state or of all. They are looked up in parts: there may be a million."""
         now = time.time()
         for begin in range(0, len(rows), _AT_ONCE):
             some = rows[begin : begin + _AT_ONCE]
             ids = snapshot.devices.ids[some].astype(np.int64)
-            pasts = _pasts(self._store.devices(ids))
-            codes = snapshot.devices.info_of[some].tolist()
-            for row, device, place in zip(some.tolist(), ids.tolist(), codes, strict=True):
-                info = snapshot.devices.infos[place]
-                past, claim = pasts.get(device, _NO_PAST), self._claims(device)
-                signs = self._signs(info, profiles[info.profile], past, claim, now)
-                yield _Known(row, device, info, past, claim, signs, signs.standing(now))
+            table = self._store.devices(ids)
+            pasts, claims = _pasts(table), [self._claims(device) for device in ids.tolist()]
+            signs = self._signs(snapshot, some, table, claims, now)
+            columns = (some, ids, signs.standings(now), signs.heard, signs.patience, signs.left)
+            for claim, row, device, place, heard, patient, left in zip(
+                claims, *(column.tolist() for column in columns), strict=True
+            ):
+                if state in (None, STANDINGS[place]):
+                    yield _Known(
+                        row=row,
+                        device=device,
+                        past=pasts.get(device, _NO_PAST),
+                        claim=claim,
+                        standing=STANDINGS[place],
+                        heard=None if math.isnan(heard) else heard,
+                        patience=patient,
+                        left=None if math.isnan(left) else int(left),
+                    )
 
-    def _signs(self, info: DeviceInfo, profile: Profile, past: _Past, claim: Claim | None, now: float) -> Signs:
-        heard = (past.last_received, claim.heard if claim else None)
-        interval = expected_interval(profile.quota, profile.period, claim.interval_ms if claim else None)
+    def _signs(
+        self,
+        snapshot: FleetSnapshot,
+        rows: Ints,
+        reports: DeviceTable | NewestReports,
+        claims: Sequence[Claim | None],
+        now: float,
+    ) -> Signs:
+        """Return the facts about the devices in these rows of the directory, [N]; `claims` are theirs."""
+        directory = snapshot.devices
+        profiles = {profile.name: profile for profile in snapshot.profiles}
+
+        def per_device(said: Callable[[DeviceInfo], float | None]) -> Floats:
+            found: Floats = np.array([said(info) for info in directory.infos], np.float64)[directory.info_of[rows]]
+            return found
+
+        def claimed(name: str) -> Floats:
+            return np.array([getattr(claim, name) if claim else None for claim in claims], np.float64)
+
+        ids = directory.ids[rows]
+        received = _placed(ids, reports.device, reports.last_received) / 1000
+        used = _placed(ids, reports.device, reports.last_number)
+        least = per_device(lambda info: profiles[info.profile].period / profiles[info.profile].quota)
+        interval = expected_interval(least, claimed("interval_ms"))
         patient = patience(interval, self._silent_seconds)
+        heard = np.stack([np.where(received > 0, received, np.nan), claimed("heard")])
         return Signs(
-            revoked=info.state == REVOKED,
-            exposed=past.exposed is not None,
-            left=None if profile.lifetime is None else max(0, profile.lifetime - (past.last_number or 0)),
-            claimed_state=claim.state if claim else None,
-            claimed_left=claim.left if claim else None,
-            failing=claim.failing if claim else None,
+            revoked=per_device(lambda info: info.state == REVOKED) > 0,
+            exposed=_placed(ids, reports.device, reports.cause) != 0,
+            left=np.maximum(0, per_device(lambda info: profiles[info.profile].lifetime) - used),
+            claimed_left=claimed("left"),
+            stopped=np.array([claim is not None and claim.state == "stopped" for claim in claims], np.bool_),
+            failing=np.array([claim is not None and bool(claim.failing) for claim in claims], np.bool_),
             heard=last_heard(heard, now=now, patience=patient),
             interval=interval,
             patience=patient,
         )
+
+
+def _placed(ids: npt.NDArray[np.uint32], devices: Ints, values: Ints) -> Ints:
+    """Return each device's value, 0 where it has none, int64[N]; both lists of ids ascend."""
+    if not len(devices):
+        return np.zeros(len(ids), np.int64)
+    places = np.minimum(np.searchsorted(devices, ids), len(devices) - 1)
+    return np.where(devices[places] == ids, values[places], 0)
 
 
 def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:
@@ -235,12 +280,12 @@ def _entry(known: _Known, device: Device, reports: Mapping[Verdict, int], counte
         "last_number": past.last_number,
         "first_received": moment_or_none(past.first_received),
         "last_received": moment_or_none(past.last_received),
-        "last_heard": moment_or_none(known.signs.heard),
-        "silent_after_seconds": known.signs.patience,
+        "last_heard": moment_or_none(known.heard),
+        "silent_after_seconds": known.patience,
         "exposed": past.exposed,
         "exposed_at": moment_or_none(past.exposed_at),
         "withdrawn": past.withdrawn,
-        "left": known.signs.left,
+        "left": known.left,
         "claims": None if claim is None else _claims(claim),
         "reports": {verdict.label: count for verdict, count in reports.items()},
         "counted": counted,

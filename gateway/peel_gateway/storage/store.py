@@ -33,6 +33,7 @@ from peel_gateway.model.tables import (
     Found,
     GapTable,
     LogTable,
+    NewestReports,
     Questions,
     StoredState,
     TallyTable,
@@ -290,6 +291,10 @@ class Archive(abc.ABC):
     @abc.abstractmethod
     def devices(self, only: Ints | None = None) -> DeviceTable:
         """Return the states of all devices ever heard, or of some, by id."""
+
+    @abc.abstractmethod
+    def newest_reports(self) -> NewestReports:
+        """Return the newest reports of all devices ever heard, by id."""
 
     @abc.abstractmethod
     def first_received(self) -> float | None:

@@ -20,6 +20,7 @@ from peel_gateway.model.tables import (
     DirectoryVersion,
     GapTable,
     LogTable,
+    NewestReports,
     StoredState,
     TallyTable,
 )
@@ -34,6 +35,7 @@ from peel_gateway.storage.sql.rows import (
     columns,
     read_counters,
     read_devices,
+    read_newest_reports,
     read_pruned,
     read_reports,
     read_tallies_kept,
@@ -145,6 +147,10 @@ class SqlArchive(Archive):
     def devices(self, only: Ints | None = None) -> DeviceTable:
         with self._read() as connection:
             return read_devices(connection, only)
+
+    def newest_reports(self) -> NewestReports:
+        with self._read() as connection:
+            return read_newest_reports(connection)
 
     @contextmanager
     def history(self) -> Iterator[Iterator[tuple[LogTable, GapTable]]]:

@@ -9,7 +9,14 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.tables import DEVICE_COLUMNS, DeviceTable, DeviceTestTable, PrunedTable, TallyTable
+from peel_gateway.model.tables import (
+    DEVICE_COLUMNS,
+    DeviceTable,
+    DeviceTestTable,
+    NewestReports,
+    PrunedTable,
+    TallyTable,
+)
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import add_checksum, drop_checksum
 from peel_gateway.storage.sql.connection import Connection, Row
@@ -27,6 +34,7 @@ __all__ = [
     "put_test_states",
     "read_counters",
     "read_devices",
+    "read_newest_reports",
     "read_pruned",
     "read_reports",
     "read_tallies_kept",
@@ -90,6 +98,13 @@ def read_devices(connection: Connection, only: Ints | None = None, where: str = 
             for name, column in zip(DEVICE_COLUMNS, by_column, strict=True)
         }
     )
+
+
+def read_newest_reports(connection: Connection) -> NewestReports:
+    """Read the newest report and the exposure of each device."""
+    query = f"""SELECT device, last_number, last_received, cause
+                FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}"""
+    return NewestReports(*columns(_by_device(connection, query, None), 4))
 
 
 def read_test_states(connection: Connection, table: str = "test_state", only: Ints | None = None) -> DeviceTestTable:
