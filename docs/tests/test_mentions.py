@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -15,6 +16,11 @@ from project_files import ROOT, name_of, tracked
 from peel_tools.cli import main
 
 TEXTS = tracked("*.md", "*.yml", "*.yaml")
+PRODUCT = ("bindings/host/peel_core", "gateway/peel_gateway", "tools/peel_tools")
+OTHERS = {"--help", "--recurse-submodules"} | {
+    f"--{name}" for name in ("schema", "format", "file", "clean", "if-exists", "dbname")
+}
+"""Options of other programs."""
 FOLDERS = "bindings|c_core|docs|firmware|gateway|hil_tests|scripts|spec|tools"
 PATH = re.compile(rf"(?<![\w/.-])((?:{FOLDERS})/[\w./*-]*[\w*/])")
 MADE_ELSEWHERE = re.compile(r"^(gateway/$|firmware/(peel_device|boards)$)")
@@ -57,9 +63,50 @@ def test_make_targets_exist(document: Path) -> None:
         assert set(found) & targets, f"{name_of(document)} mentions make {''.join(found)}"
 
 
+def texts_of(source: Path) -> Iterator[str]:
+    """Yield the strings of a source file, docstrings too, with X for each value that is filled in."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield node.value
+
+
+@pytest.mark.parametrize("package", PRODUCT)
+def test_printed_commands_options_and_documents_exist(package: str) -> None:
+    every_option = set(options_of(main))
+    for source in tracked(f"{package}/*.py"):
+        for text in texts_of(source):
+            check_commands("\n".join([*code(text), *re.findall(r"\((peel [^)]+)\)", text)]), source)
+            assert all((ROOT / path).is_file() for path in re.findall(r"docs/[\w-]+\.md", text)), (
+                f"{name_of(source)}: {text}"
+            )
+            if not text.startswith("--") and " " in text:  # an option that is mentioned, not declared
+                unknown = set(re.findall(r"(?<![\w`-])(--[a-z][a-z-]+)(?![\w=-])", text)) - every_option - OTHERS
+                assert not unknown, f"{name_of(source)}: {text}"
+
+
+def options_of(command: click.Command) -> Iterator[str]:
+    """Yield the options of a command and of all commands below it."""
+    yield from (name for param in command.params for name in (*param.opts, *param.secondary_opts))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from options_of(below)
+
+
 @pytest.mark.parametrize("document", TEXTS, ids=name_of)
 def test_peel_commands_and_options_exist(document: Path) -> None:
-    for line in COMMAND.findall("\n".join(code(document.read_text(encoding="utf-8")))):
+    check_commands("\n".join(code(document.read_text(encoding="utf-8"))), document)
+
+
+def check_commands(text: str, document: Path) -> None:
+    """Fail where a `peel` command in this text, or one of its options, does not exist."""
+    for line in COMMAND.findall(text):
         words = re.split(r"[;#>]| {2,}", line)[0].split()
         command, rest = resolved(words)
         assert command is not main, f"{name_of(document)} mentions: peel {line}"
@@ -88,3 +135,27 @@ def test_extras_that_are_mentioned_exist() -> None:
     }
     assert {package for package, _, _ in mentioned} == set(known)
     assert not [case for case in mentioned if case[1] not in known[case[0]]]
+
+
+@pytest.mark.parametrize(
+    ("extra", "package"),
+    [
+        ("firmware", "mpremote"),
+        ("firmware", "esptool"),
+        ("postgres", "psycopg"),
+        ("parquet", "pyarrow"),
+        ("broker", "amqtt"),
+    ],
+)
+def test_an_extra_brings_what_a_message_misses(extra: str, package: str) -> None:
+    """Each `NAME is not installed` names the extra that installs it."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
+    assert any(re.match(rf"{package}\b", line) for line in wanted)
+    advice = [
+        text
+        for folder in PRODUCT
+        for source in tracked(f"{folder}/*.py")
+        for text in texts_of(source)
+        if f"peel-telemetry[{extra}]" in text and (package in text or extra == "broker")
+    ]
+    assert advice, f"no message about {package} names this extra"

@@ -132,7 +132,7 @@ def test_a_server_wants_a_copy_first(old: Lab, environment: dict[str, str]) -> N
     if isinstance(old.database, SqliteFile):
         return
     done = CliRunner().invoke(gateway, ["upgrade"], env=environment)
-    assert (done.exit_code, "pg_dump --schema" in done.stderr) == (Exit.USAGE, True)
+    assert (done.exit_code, "pg_dump" in done.stderr) == (Exit.USAGE, True)
     assert version_in(old.database) == 1
 
 

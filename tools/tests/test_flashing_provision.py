@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,9 +19,10 @@ from flash_bundle import write_bundle
 
 from peel_hil.duts.qemu import Mps2Dut
 from peel_tools.boards.table import BOARDS, Board, find_board
+from peel_tools.cli import main
 from peel_tools.commands.provision import provision_device
 from peel_tools.flashing import FlashError
-from peel_tools.flashing.bundles import check_history, note_provisioned
+from peel_tools.flashing.bundles import check_history, fresh_bundle_advice, note_provisioned, why_missing
 from peel_tools.flashing.device_files import (
     Copy,
     Sources,
@@ -108,7 +111,7 @@ def test_a_full_flash(small_board: RemoteBoard, bundle: Path) -> None:
 def test_a_bundle_is_not_put_onto_a_second_empty_board(board: RemoteBoard, bundle: Path) -> None:
     note_provisioned(bundle)
     problem = refused(board.remote, "qemu", bundle)
-    assert "would use the same report numbers again; make a fresh bundle (peel fleet bundle" in problem
+    assert "would use the same report numbers again; make a fresh bundle (`peel fleet bundle" in problem
     assert board.remote.ask("import os, json\nprint(json.dumps(os.listdir('/')))") == []
 
     board.remote.execute(
@@ -131,6 +134,41 @@ def test_the_history_of_a_bundle(bundle: Path) -> None:
     bundle.with_suffix(".provisioned").write_text("?")
     with pytest.raises(FlashError, match="cannot be read"):
         check_history(bundle, has_ledger=False)
+
+
+def test_a_fresh_bundle_is_written_as_advised(tmp_path: Path) -> None:
+    """For each reason not to use a bundle: what is printed leads to one that can be used."""
+    profile, fleet = tmp_path / "climate.toml", tmp_path / "my fleet"
+    for words in (
+        ["profile", "new", str(profile), "--attribute", "temperature:-40:85"],
+        ["fleet", "init", str(fleet), "--name", "home", "--profile", str(profile)],
+        ["fleet", "add", str(fleet)],
+    ):
+        assert CliRunner().invoke(main, words).exit_code == 0
+    bundle = fleet / "bundles" / "00000001.json"
+    mark = bundle.with_suffix(".provisioned")
+
+    def follow(said: str) -> None:
+        (line,) = re.findall("`(peel [^`]+)`", said)
+        before = bundle.read_bytes() if bundle.exists() else b""
+        assert CliRunner().invoke(main, shlex.split(line)[1:]).exit_code == 0
+        assert bundle.read_bytes() != before
+
+    note_provisioned(bundle)
+    with pytest.raises(FlashError) as used:
+        check_history(bundle, has_ledger=False)
+    follow(str(used.value))
+    check_history(bundle, has_ledger=False)
+    mark.write_text("?")
+    with pytest.raises(FlashError) as unknown:
+        check_history(bundle, has_ledger=False)
+    follow(str(unknown.value))
+    assert f"{mark}: cannot be read" in str(unknown.value) and "Then remove that file" in str(unknown.value)
+    mark.unlink()
+    check_history(bundle, has_ledger=False)
+    follow(fresh_bundle_advice(bundle))
+    bundle.unlink()
+    follow(why_missing(bundle))
 
 
 def test_an_outbox_that_the_flash_cannot_hold(small_board: RemoteBoard, bundle: Path) -> None:

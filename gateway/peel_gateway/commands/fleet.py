@@ -6,6 +6,7 @@ What needs a database is imported in the functions that open one: `peel fleet no
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
@@ -277,9 +278,11 @@ def accept_restored(folder: Path, config: Path | None, as_json: bool) -> None:
     )
     if rows["without_bundle"]:
         click.echo(
-            f"The newest bundles of these devices are lost. Write new ones with `peel fleet bundle`: {', '.join(rows['without_bundle'])}"
+            "The newest bundles of some devices are lost. Write new ones, and put them onto their boards: "
+            f"`peel fleet bundle {shlex.quote(str(folder))} {' '.join(rows['without_bundle'])}`"
         )
     if rows["unknown"]:
         click.echo(
-            f"These devices were enrolled after the copy. Enrol them again with `peel fleet add --id`: {', '.join(rows['unknown'])}"
+            "Some devices were enrolled after the copy. Enrol them again, and put the bundles onto their boards: "
+            f"`peel fleet add {shlex.quote(str(folder))} {' '.join(f'--id {label}' for label in rows['unknown'])}`"
         )

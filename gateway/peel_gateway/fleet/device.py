@@ -148,7 +148,7 @@ def with_new_bundle(
     if rate.lifetime is not None and first > rate.lifetime:
         raise FleetError(
             f"device {device.label}: may have used all {rate.lifetime} numbers of its profile's lifetime. "
-            "Enrol a new device, or give it a profile with a longer lifetime."
+            "Enrol a new device with `peel fleet add`."
         )
     if first > _LAST_NUMBER:
         raise FleetError(f"device {device.label}: no report numbers are left. Enrol a new device.")
@@ -194,5 +194,6 @@ def _check_clock(device: Device, now: datetime, seen: datetime) -> None:
         raise FleetError(
             f"device {device.label}: this machine's clock says {now.isoformat(timespec='seconds')}, but devices.jsonl was written at "
             f"{seen.isoformat(timespec='seconds')}. So it is unknown how many numbers the device has used since. Set the clock. If it "
-            "is right now and was wrong then, give --first-number, above every number of this device."
+            "is right now and was wrong then, give --first-number, above every number that the device can have used: the last in "
+            "`peel gateway devices`, and as many more as its quota allows since."
         )

@@ -34,6 +34,7 @@ __all__ = [
     "load_settings",
     "pasteable",
     "with_store",
+    "without_password",
 ]
 
 _PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*", re.ASCII)
@@ -273,9 +274,21 @@ def with_store(settings: Settings, store: str | None) -> Settings:
     return changed
 
 
+_PASSWORDS = {"password", "sslpassword"}
+
+
 def _has_password(url: str) -> bool:
     parts = urllib.parse.urlsplit(url)
-    return parts.password is not None or not {"password", "sslpassword"}.isdisjoint(urllib.parse.parse_qs(parts.query))
+    return parts.password is not None or not _PASSWORDS.isdisjoint(urllib.parse.parse_qs(parts.query))
+
+
+def without_password(url: str) -> str:
+    """Return the address of a database without its passwords, for messages."""
+    parts = urllib.parse.urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    query = [pair for pair in urllib.parse.parse_qsl(parts.query) if pair[0] not in _PASSWORDS]
+    netloc = f"{user.partition(':')[0]}{at}{host}"
+    return parts._replace(netloc=netloc, query=urllib.parse.urlencode(query, safe="/")).geturl()
 
 
 def _with_secret_files(settings: Settings) -> Settings:

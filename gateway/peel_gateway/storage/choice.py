@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+import shlex
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from peel_gateway.files import foreign_owner
 from peel_gateway.settings import Settings, SettingsError
+from peel_gateway.settings.reading import without_password
 from peel_gateway.storage.sql.schema import Upgraded, schema_version
 from peel_gateway.storage.sqlite.files import GatewayLock, copy_database, own_files, rename_database, unused_name
 from peel_gateway.storage.sqlite.schema import check_old, upgrade_file, version_of
@@ -116,7 +118,7 @@ def missing_store(settings: Settings) -> str:
 
 def back_up_store(settings: Settings, path: Path) -> None:
     """Write a checked copy of the store into a new file; a gateway may run meanwhile."""
-    _refuse_server(settings, "pg_dump --schema")
+    _refuse_server(settings, _dump_command(settings))
     refuse_target(settings, path)
     copy_database(settings.store_path, path, lambda copy: _check(settings, copy))
 
@@ -141,7 +143,7 @@ def _same(one: Path, other: Path) -> bool:
 
 def restore_store(settings: Settings, path: Path) -> Path | None:
     """Make a copy of the file at `path` the store, once checked; return where the former store is now. No gateway may run."""
-    _refuse_server(settings, "pg_restore")
+    _refuse_server(settings, f"pg_restore --clean --if-exists --dbname {_shown(settings)} COPY")
     target = settings.store_path.resolve()  # where SQLite keeps what belongs to it
     if _same(path, target):
         raise SettingsError(f"{path}: is the database itself; name a copy")
@@ -182,7 +184,7 @@ def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
         return upgrade_file(settings.store_path.resolve(), settings.store_lock_seconds)
     if not backed_up:
         raise SettingsError(
-            f"store.url: an upgrade needs a copy first. Run `pg_dump --schema {settings.store_schema}`, "
+            f"store.url: an upgrade needs a copy first. Stop all gateways, run `{_dump_command(settings)}`, "
             "then `peel gateway upgrade --backed-up`"
         )
     upgraded: Upgraded = _postgres("schema").upgrade_database(
@@ -191,12 +193,20 @@ def upgrade_store(settings: Settings, *, backed_up: bool) -> Upgraded:
     return upgraded
 
 
-def _refuse_server(settings: Settings, program: str) -> None:
+def _refuse_server(settings: Settings, command: str) -> None:
     """Refuse a PostgreSQL store: its own tools copy all partitions at one moment."""
     if settings.store_url is not None:
-        raise SettingsError(
-            f"store.url: this command copies SQLite files only. Use `{program}` for PostgreSQL, see docs/deploy.md."
-        )
+        raise SettingsError(f"store.url: this command copies SQLite files only. For PostgreSQL run `{command}`.")
+
+
+def _dump_command(settings: Settings) -> str:
+    schema = settings.store_schema
+    return f"pg_dump --format custom --schema {schema} --file COPY {_shown(settings)}" if settings.store_url else ""
+
+
+def _shown(settings: Settings) -> str:
+    """Return the address of the server without passwords, as a word of a shell command."""
+    return shlex.quote(without_password(settings.store_url.reveal().decode())) if settings.store_url else ""
 
 
 def _check(settings: Settings, path: Path) -> None:

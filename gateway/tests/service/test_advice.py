@@ -15,6 +15,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
 from field import Field, MakeField
@@ -25,8 +26,10 @@ from peel_gateway.notifiers.alarm import MANY
 from peel_gateway.storage.dead_letters import DeadLetters
 from peel_tools.cli import main
 from peel_tools.servers.gateway import GatewayProcess
+from peel_tools.servers.postgres import PostgresServer
 
 SENT = 40
+DEVICES = ("00000001", "00000015")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +81,11 @@ class Desk:
         done = self.type(re.sub(r"\b[A-Z]{4,}\b", lambda word: str(names[word[0]]), line), answer)
         assert done.exit_code == 0, done.output
         return done
+
+    def run_other(self, advice: str, **names: str) -> None:
+        """Run the PostgreSQL command that is printed in advice."""
+        (line,) = re.findall(r"`(pg_[^`]+)`", advice)
+        subprocess.run(shlex.split(re.sub(r"\b[A-Z]{4,}\b", lambda word: names[word[0]], line)), check=True)
 
     def change_mode(self, advice: str) -> None:
         """Run the `chmod` that is printed in advice."""
@@ -271,6 +279,25 @@ def test_a_fleet_folder_from_an_old_copy(desk: Desk) -> None:
     desk.agrees()
 
 
+def test_devices_that_an_old_fleet_folder_does_not_know(desk: Desk) -> None:
+    """After the copy one device got a new bundle and one was enrolled; both have reported since."""
+    with closing(sqlite3.connect(desk.database)) as connection, connection:
+        connection.execute("UPDATE progress SET last_number = 900000000 WHERE device = 1")
+        for table in ("device", "progress"):
+            row = list(connection.execute(f"SELECT * FROM {table} WHERE device = 20").fetchone())
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", [0x15, *row[1:]])
+    desk.restore_old_folder()
+    said = desk.follow(desk.say("peel fleet note fleet 1 text", 3)).output
+    for pattern in ("`(peel fleet bundle [^`]+)`", "`(peel fleet add [^`]+)`"):
+        desk.follow(said, pattern)
+    first = {
+        name: json.loads((desk.fleet / "bundles" / f"{name}.json").read_text())["first_number"] for name in DEVICES
+    }
+    assert first["00000001"] > 900_000_000
+    assert first["00000015"] > 1, "above what the gateway has stored of it"
+    assert "accepted" not in desk.say("peel fleet note fleet 15 text", 0)
+
+
 def test_a_clock_that_was_ahead(desk: Desk) -> None:
     with closing(sqlite3.connect(desk.database)) as connection, connection:
         ahead = round((time.time() + 1e8) * 1000)
@@ -305,3 +332,68 @@ def test_dead_letters(desk: Desk) -> None:
     desk.follow(finding["remedy"], "run: (peel .+)")
     assert desk.findings("dead letters") == []
     desk.agrees()
+
+
+def test_a_postgresql_database(desk: Desk, postgres_server: PostgresServer) -> None:
+    """Moved there, looked at with other settings, copied, lost, restored and upgraded, by what is printed."""
+    place = ["[store]", 'schema = "advice"', "partitions = 4"]
+    desk.write_settings(*place)
+    desk.say(f"peel gateway migrate --to '{postgres_server.url}'", 0)
+    url = f'url = "{postgres_server.url.replace("postgres@", "postgres:not-to-be-shown@")}"'
+    desk.write_settings(*place[:2], url, "partitions = 8")
+    (partitions,) = re.findall(
+        r"store.partitions = 4, the setting is 8. Set it to (\d+)", desk.say("peel gateway devices", 4)
+    )
+    desk.write_settings(*place[:2], url, f"partitions = {partitions}")
+    desk.agrees()
+    said = desk.say("peel gateway backup copy", 2)
+    desk.run_other(said, COPY="copy")
+    with psycopg.connect(postgres_server.url) as connection:
+        connection.execute("TRUNCATE advice.log, advice.device")
+    said += desk.say("peel gateway restore copy", 2)
+    desk.run_other(said.splitlines()[-1], COPY="copy")
+    desk.agrees()
+    upgrade = desk.say("peel gateway upgrade", 2)
+    desk.run_other(upgrade, COPY="before-upgrade")
+    assert "has version" in desk.follow(upgrade).output
+    assert Path("before-upgrade").stat().st_size > 1000
+    assert "not-to-be-shown" not in said + upgrade
+
+
+WRONG = {
+    '[webhook]\nurl = "http://example.org/x"': ("Use https", ("http:", "https:")),
+    '[mqtt]\nca = "gateway.toml"': (r"Set (mqtt\.tls = true)", ("[mqtt]", "[mqtt]\ntls = true")),
+    '[mqtt]\nclient_id = "a b"': ("give a name of up to 64 letters", ("[mqtt]", '[mqtt]\nname = "a-b"')),
+    "[publish]\nseconds = 0\nhomeassistant = true": ("Set publish.seconds, such as 60", ("= 0", "= 60")),
+    '[http]\nproxy = "10.0.0.1/8"': ("such as 10.0.0.0/8", ("10.0.0.1/8", "10.0.0.0/8")),
+    '[store]\nurl = "peel.sqlite"': ("For an SQLite file set store.path", ("url", "path")),
+    "[store]\npartitions = 3": ("must be a power of two", ("3", "4")),
+    '[mqtt]\nhots = "x"': ("did you mean mqtt.host", ("hots", "host")),
+    '[http]\ntoken = "x"\ntoken_file = "token"': ("Remove one of them", ('token = "x"\n', "")),
+}
+"""Settings files that are wrong, with the advice and the change that follows it."""
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_settings_that_are_wrong(text: str, tmp_path: Path) -> None:
+    said, change = WRONG[text]
+    file, token = tmp_path / "gateway.toml", tmp_path / "token"
+    token.write_text("correct horse battery")
+    token.chmod(0o600)
+    check = ["gateway", "settings", "--config", str(file)]
+    file.write_text(text)
+    file.chmod(0o600)
+    refused = CliRunner().invoke(main, check)
+    assert refused.exit_code == 2
+    assert re.search(said, refused.stderr), refused.stderr
+    file.write_text(text.replace(*change))
+    followed = CliRunner().invoke(main, check)
+    assert followed.exit_code == 0, followed.stderr
+
+
+def test_settings_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(main, ["gateway", "devices", "--config", "gateway.toml"])
+    (line,) = re.findall(r"`(peel [^`]+)`", refused.stderr)
+    Path("gateway.toml").write_text(CliRunner().invoke(main, shlex.split(line)[1:]).stdout)
+    assert CliRunner().invoke(main, ["gateway", "settings", "--config", "gateway.toml"]).exit_code == 0

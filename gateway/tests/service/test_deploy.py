@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import configparser
 import fnmatch
+import getpass
+import grp
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -67,15 +70,37 @@ def test_the_unit_fits_the_gateway() -> None:
     assert unit()["ExecReload"].startswith("/bin/kill -HUP")
 
 
-def test_the_settings_that_the_unit_describes(tmp_path: Path) -> None:
-    """Its head writes a file with which the gateway finds fleet and database, wherever it is started."""
+def test_the_unit_is_installed_as_its_head_says(tmp_path: Path) -> None:
+    """Typed as it stands, but for other folders and the user that runs the test, it leads to a gateway that starts."""
     lines = [line.removeprefix("#   ") for line in UNIT.splitlines() if line.startswith("#   ")]
-    (start,) = [place for place, line in enumerate(lines) if "settings --sample" in line]
-    shell = "\n".join(lines[start : start + 3]).replace("/opt/peel/bin/peel", f"{sys.executable} -m peel_tools")
-    subprocess.run(["bash", "-euc", shell.replace("/etc/peel/", f"{tmp_path}/")], check=True)
-    settings = load_settings(tmp_path / "gateway.toml", {})
-    assert settings.fleet_folder == Path("/var/lib/peel/fleet")
-    assert settings.store_path == Path("/var/lib/peel/peel.sqlite")
+    typed = [line for line in lines if not line.startswith(("useradd", "python3 -m venv", "cp peel-gateway.service"))]
+    assert len(typed) == len(lines) - 3
+    me, mine = getpass.getuser(), grp.getgrgid(os.getgid()).gr_name
+    here = {
+        "/opt/peel/bin/peel": f"{sys.executable} -m peel_tools",
+        "/var/lib/peel": str(tmp_path / "lib"),
+        "/etc/peel": str(tmp_path / "etc"),
+        "-o peel -g peel": f"-o {me} -g {mine}",
+        "runuser -u peel -- ": "",
+    }
+
+    def moved(text: str) -> str:
+        for before, after in here.items():
+            text = text.replace(before, after)
+        return text
+
+    subprocess.run(["bash", "-euc", moved("\n".join(typed))], check=True)
+    settings = tmp_path / "etc" / "gateway.toml"
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert load_settings(settings, {}).store_path == tmp_path / "lib" / "peel.sqlite"
+    alone = os.environ | {"PEEL_GATEWAY_MQTT_PORT": "1", "PEEL_GATEWAY_HTTP_PORT": "0"}
+    command = shlex.split(moved(unit()["ExecStart"]))
+    with subprocess.Popen(command, cwd=tmp_path, env=alone, stderr=subprocess.PIPE, text=True) as gateway:
+        assert gateway.stderr is not None
+        assert any("event=started" in line and "fleet=greenhouse" in line for line in gateway.stderr)
+        gateway.terminate()
+        gateway.stderr.read()
+    assert gateway.returncode == 0
 
 
 def left_out(name: str) -> bool:
@@ -109,6 +134,7 @@ def test_an_image_takes_in_no_keys_and_all_of_the_project() -> None:
 def test_the_container_file_names_what_there_is(field: Field) -> None:
     variables = {row.variable for row in settings_table()}
     assert set(re.findall(r"PEEL_GATEWAY_\w+", CONTAINER)) <= variables
+    assert "PEEL_GATEWAY_STORE_URL" in variables and "/src[postgres]" in CONTAINER, "all settings can be used"
     entry, command = (json.loads(found) for found in re.findall(r"^(?:ENTRYPOINT|CMD) (.*)$", CONTAINER, re.M))
     assert entry == ["peel"]
     knows(list(command))

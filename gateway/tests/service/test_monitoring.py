@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from peel_tools.boards.build_tools import MissingToolError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+DOCS = Path(__file__).parents[3] / "docs"
 RULES = DEPLOY / "prometheus-rules.yml"
 DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
 
@@ -61,6 +62,21 @@ def test_prometheus_has_nothing_to_complain_of(metrics: str) -> None:
 def test_the_alerts_are_valid_and_fire_when_they_should() -> None:
     promtool("check", "rules", str(RULES))
     promtool("test", "rules", str(DEPLOY / "prometheus-rules.test.yml"))
+
+
+def test_the_sample_of_the_documents_is_a_configuration(tmp_path: Path) -> None:
+    documents = "\n".join(path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md")))
+    (sample,) = [text for text in re.findall(r"```yaml\n(.*?)```", documents, flags=re.S) if "scrape_configs" in text]
+    token = tmp_path / "http.token"
+    token.write_text("a token of some length")
+    shutil.copy(RULES, tmp_path)
+    config = tmp_path / "prometheus.yml"
+    config.write_text(sample.replace("/etc/peel/http.token", str(token)))
+    said = promtool("check", "config", str(config))
+    assert "1 rule files found" in said and str(token) in config.read_text()
+    (job,) = re.findall(r"job_name: (\w+)", sample)
+    (watched,) = re.findall(r'up\{job=~"([^"]+)"\}', RULES.read_text(encoding="utf-8"))
+    assert re.fullmatch(watched, job), "the alert for a gateway that is down watches this job"
 
 
 def test_the_dashboard_asks_what_prometheus_understands(tmp_path: Path) -> None:

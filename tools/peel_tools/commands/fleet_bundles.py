@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
     if path is None:
         click.echo(
             f"no template ({default}): the bundles name a broker on 127.0.0.1 and no sensors, which no board takes. For boards write it "
-            f"(docs/devices.md has a sample), then write the bundles again: `peel fleet bundle {fleet.folder} DEVICE`",
+            f"(docs/devices.md has a sample), then write the bundles again: `peel fleet bundle {shlex.quote(str(fleet.folder))} DEVICE`",
             err=True,
         )
         return {}

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import importlib
 import json
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -23,7 +24,15 @@ from peel_tools.boards.table import BOARDS
 from peel_tools.flashing import FlashError
 from peel_tools.flashing.device_files import firmware_folder
 
-__all__ = ["BundleError", "check_bundle", "check_history", "fresh_bundle_advice", "note_provisioned", "why_missing"]
+__all__ = [
+    "BundleError",
+    "bundle_command",
+    "check_bundle",
+    "check_history",
+    "fresh_bundle_advice",
+    "note_provisioned",
+    "why_missing",
+]
 
 
 class BundleError(ValueError):
@@ -57,14 +66,19 @@ def why_missing(bundle: Path) -> str:
     except FleetError as error:
         return f"{bundle}: no such file. {error}"
     if not device.bundles:
-        return f"{bundle}: no bundle was issued to the device yet; write it with `peel fleet bundle {folder} {device.label}`"
+        return f"{bundle}: no bundle was issued to the device yet; write it with `{bundle_command(bundle)}`"
     return f"{bundle}: no such file, though a bundle was issued at {device.bundles[-1].made}. {fresh_bundle_advice(bundle)}"
+
+
+def bundle_command(bundle: Path) -> str:
+    """Return the command that writes FLEET/bundles/DEVICE.json again."""
+    return shlex.join(["peel", "fleet", "bundle", str(bundle.parent.parent), bundle.stem])
 
 
 def fresh_bundle_advice(bundle: Path) -> str:
     """Say what to do about a bundle that is lost or damaged."""
     return (
-        f"Restore it from your backup, or write one with new keys: `peel fleet bundle {bundle.parent.parent} {bundle.stem}`. "
+        f"Restore it from your backup, or write one with new keys: `{bundle_command(bundle)}`. "
         "A board that has the former bundle is refused a week later, unless it gets the new one"
     )
 
@@ -113,7 +127,7 @@ def check_history(bundle: Path, has_ledger: bool) -> None:
     former = _former(bundle)
     if has_ledger or former is None:
         return
-    advice = f"make a fresh bundle (peel fleet bundle {bundle.parents[1]} {bundle.stem}) and try again"
+    advice = f"make a fresh bundle (`{bundle_command(bundle)}`) and try again"
     if former == _digest(bundle):
         raise FlashError(
             f"{bundle}: was put onto a board before, and this board has no ledger (it was erased, or is another one): "
@@ -139,7 +153,8 @@ def _former(bundle: Path) -> str | None:
         return None
     except (OSError, ValueError, KeyError, TypeError):
         raise FlashError(
-            f"{_mark(bundle)}: cannot be read: whether this device has run before is not known; remove that file if it has not"
+            f"{_mark(bundle)}: cannot be read: whether this device has run before is not known. If it has, write a fresh bundle: "
+            f"`{bundle_command(bundle)}`. Then remove that file and try again"
         ) from None
 
 

@@ -14,6 +14,7 @@ from peel_tools.boards.table import Board
 from peel_tools.flashing import FlashError
 from peel_tools.flashing.bundles import (
     BundleError,
+    bundle_command,
     check_bundle,
     check_history,
     fresh_bundle_advice,
@@ -171,13 +172,15 @@ def _read_bundle(bundle: Path, board: Board, ca: Path | None) -> dict[str, Any]:
         raise FlashError(f"{bundle}: is not a bundle. {fresh_bundle_advice(bundle)}")
     named = settings.get("board", board.name)
     if named != board.name:
-        raise FlashError(f"{bundle}: was made for board {named!r}, not {board.name!r}")
+        raise FlashError(
+            f"{bundle}: was made for board {named!r}, not {board.name!r}. Give --board {named}, or correct the template, then "
+            f"write the bundle again: `{bundle_command(bundle)}`"
+        )
     try:
         check_bundle({**settings, "board": board.name})
     except BundleError as error:
         raise FlashError(
-            f"{bundle}: {error}. Correct the template, then write the bundle again: "
-            f"`peel fleet bundle {bundle.parent.parent} {bundle.stem}`"
+            f"{bundle}: {error}. Correct the template, then write the bundle again: `{bundle_command(bundle)}`"
         ) from None
     wanted = settings.get("mqtt", {}).get("ca", "")
     if wanted and (ca is None or ca.name != wanted):

@@ -109,6 +109,9 @@ class _Readings:
     """(place, amount), int64[P, 2]; a place may be repeated."""
 
 
+_REMEDY = "It has the report numbers that the simulated devices used: restore it, or make another simulated fleet"
+
+
 class Truth:
     """One truth file, created or continued."""
 
@@ -118,12 +121,12 @@ class Truth:
         try:
             self._connection = sqlite3.connect(path, isolation_level=None)
         except sqlite3.OperationalError as error:
-            raise TruthError(f"{path}: {error}; choose another path") from None
+            raise TruthError(f"{path}: {error}. {_REMEDY}") from None
         try:
             self._prepare()
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise TruthError(f"{path}: cannot be used: {error}; choose another path") from None
+            raise TruthError(f"{path}: cannot be used: {error}. {_REMEDY}") from None
         except TruthError:
             self._connection.close()
             raise
@@ -135,7 +138,7 @@ class Truth:
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()
         (tables,) = self._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
         if tables and application != _APPLICATION_ID:
-            raise TruthError(f"{self.path}: a database, but not the truth of a simulation; choose another path")
+            raise TruthError(f"{self.path}: a database, but not the truth of a simulation. {_REMEDY}")
         self._connection.execute("PRAGMA journal_mode = WAL")
         # This survives a crash of the process. A crash of the machine may lose the last reports.
         self._connection.execute("PRAGMA synchronous = NORMAL")
