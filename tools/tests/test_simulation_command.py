@@ -195,6 +195,14 @@ def test_nothing_of_a_simulated_fleet_gets_onto_a_board(fleet: Fleet, words: lis
     assert list((fleet.folder / "bundles").iterdir()) == []
 
 
+def test_devices_of_a_simulated_fleet_get_keys_and_no_bundle(fleet: Fleet) -> None:
+    done = CliRunner().invoke(main, ["fleet", "add", str(fleet.folder), "--profile", "greenhouse", "--json"])
+    assert done.exit_code == 0, done.output
+    (added,) = json.loads(done.stdout)["items"]
+    assert "bundle" not in added and list((fleet.folder / "bundles").iterdir()) == []
+    assert len(fleet.device(int(added["device"], 16)).bundles) == 1, "the gateway has keys for it"
+
+
 def test_readings_from_a_file(fleet: Fleet, broker: Broker, tmp_path: Path) -> None:
     path = tmp_path / "readings.csv"
     names = [attribute.name for attribute in fleet.profiles()["greenhouse"].attributes]
