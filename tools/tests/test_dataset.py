@@ -87,7 +87,7 @@ def test_a_packed_file(table: Path, tmp_path: Path) -> None:
     [
         (b"", "needs a header"),
         (b"a,b\n", "needs a header"),
-        (b"a\n\xff\xfe\n", "not text in UTF-8 .*export it"),
+        (b"a\n\xff\xfe\n", "not UTF-8 text .*Export it"),
         (b"a,b\n1,2\n3,4,5\n", "line 3 has 3 cells, the header 2"),
         (b'a\n"1\n', "cannot be read"),
     ],

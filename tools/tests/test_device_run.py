@@ -134,7 +134,7 @@ def test_a_bundle_belongs_to_one_flash(fleet: Fleet, tmp_path: Path) -> None:
     command = [*PEEL, "device", "run", str(bundle), "--flash", str(tmp_path / "other")]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert second.returncode == 7
-    assert "make a fresh bundle" in second.stderr
+    assert "Write a new bundle with `peel fleet bundle" in second.stderr
     assert not (tmp_path / "other").exists()
 
 

@@ -50,7 +50,7 @@ def test_a_sound_uf2(tmp_path: Path) -> None:
         ({"size": 477}, "block 1 is damaged"),
         ({"index": 2}, "block 1 says it is 2 of 3"),
         ({"total": 9}, "block 1 says it is 1 of 9"),
-        ({"family": 7}, "is for no chip of RPI-RP2, RP2350"),
+        ({"family": 7}, "not for one of the chips RPI-RP2, RP2350"),
     ],
 )
 def test_a_bad_uf2(tmp_path: Path, wrong: dict[str, int], problem: str) -> None:
@@ -61,10 +61,10 @@ def test_a_bad_uf2(tmp_path: Path, wrong: dict[str, int], problem: str) -> None:
 def test_a_truncated_uf2(tmp_path: Path) -> None:
     path = uf2(tmp_path / "f.uf2")
     path.write_bytes(path.read_bytes()[:-512])
-    with pytest.raises(FlashError, match="cut short"):
+    with pytest.raises(FlashError, match="incomplete"):
         read_uf2(path)
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(FlashError, match="is not a UF2 file"):
+    with pytest.raises(FlashError, match="not a UF2 file"):
         read_uf2(path)
 
 
@@ -79,20 +79,20 @@ def test_copying_to_the_boot_volume(tmp_path: Path) -> None:
 
 
 def test_no_board_in_boot_mode(tmp_path: Path) -> None:
-    with pytest.raises(FlashError, match="hold BOOTSEL"):
+    with pytest.raises(FlashError, match="Hold BOOTSEL"):
         find_volume([tmp_path], RP2040_FAMILY)
 
 
 def test_another_chip_in_boot_mode(tmp_path: Path) -> None:
     volume(tmp_path / "drive", "RP2350")
-    with pytest.raises(FlashError, match="is not the chip"):
+    with pytest.raises(FlashError, match="has another chip"):
         find_volume([tmp_path], RP2040_FAMILY)
     assert find_volume([tmp_path], RP2350_FAMILY) == tmp_path / "drive"
 
 
 def test_an_image_for_something_else(tmp_path: Path) -> None:
     (tmp_path / "f.bin").write_bytes(b"\x7fELF")
-    with pytest.raises(FlashError, match="is not an ESP32 image"):
+    with pytest.raises(FlashError, match="not an ESP32 image"):
         flash_esp32(tmp_path / "f.bin", "/dev/absent", ESP32, print, dry_run=False)
 
 
@@ -100,7 +100,7 @@ def test_an_unplugged_esp32(tmp_path: Path) -> None:
     """The real esptool, which finds no port."""
     pytest.importorskip("esptool")
     (tmp_path / "f.bin").write_bytes(b"\xe9" + bytes(100))
-    with pytest.raises(FlashError, match=r"/dev/absent cannot be opened"):
+    with pytest.raises(FlashError, match=r"cannot open /dev/absent"):
         flash_esp32(tmp_path / "f.bin", "/dev/absent", ESP32, print, dry_run=False)
 
 

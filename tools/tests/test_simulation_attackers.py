@@ -167,7 +167,7 @@ def test_roles_are_shares_of_the_devices_that_can_play_them() -> None:
     )
     assert (roles.count("stuck"), roles.count("overreport"), roles.count("reuse")) == (8, 10, 10)
     assert set(roles[:80]) == {"stuck", "reuse", HONEST}
-    with pytest.raises(ValueError, match=r"noise=0.9: needs 9 devices, only 5 are left"):
+    with pytest.raises(ValueError, match=r"noise=0.9: needs 9 devices, and only 5 are left"):
         assign_roles(["harmony"] * 10, {"stuck": 0.5, "noise": 0.9}, np.random.default_rng(1))
 
 
@@ -196,7 +196,7 @@ def test_an_attack_that_fits_no_device_is_refused_with_those_that_do() -> None:
     check_shares({"stuck": 0.1, "overreport": 0.1, "forgery": 0.1}, ["harmony", "krr"])
     check_shares({"overreport": 0.0}, ["harmony"])
     with pytest.raises(
-        ValueError, match=r"overreport=0.1: fits no device of this fleet: it is for hashing and krr"
+        ValueError, match=r"overreport=0.1: fits no device of this fleet. It is for hashing and krr"
     ) as refused:
         check_shares({"overreport": 0.1}, ["harmony", "harmony"])
     assert str(refused.value).endswith("hide_minus, hide_attribute, sensor, burst")

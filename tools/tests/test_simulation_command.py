@@ -228,9 +228,9 @@ def test_the_quota_holds_the_fleet_back_and_says_so(fleet: Fleet, broker: Broker
         (["--attack", "stuck=2"], "give the share as a number from 0 to 1"),
         (["--attack", "nothing=0.1"], "unknown attack 'nothing'"),
         (["--attack", "overreport=0.1"], "fits no device of this fleet"),
-        (["--devices", "21"], "21 devices: the fleet has 20 that are not revoked"),
+        (["--devices", "21"], "--devices 21: the fleet has only 20 that are not revoked"),
         (["--attack", "stuck=0.6", "--attack", "noise=0.6"], "needs 12 devices, only 8 are left"),
-        (["--attack", "garbage=0.6", "--attack", "replay=0.6"], "add up to more than all reports"),
+        (["--attack", "garbage=0.6", "--attack", "replay=0.6"], "add up to more than 1"),
     ],
 )
 def test_errors_say_what_is_wrong(fleet: Fleet, words: list[str], said: str) -> None:

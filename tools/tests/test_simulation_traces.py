@@ -103,7 +103,7 @@ def test_csv_with_categories(tmp_path: Path) -> None:
         ("heat,damp\n1,0\n2,wet\n", "line 3, column damp: 'wet' is not a number"),
         ("heat,damp\n1,nan\n", "line 2, column damp: 'nan' is not a number"),
         ("heat,damp\n1\n2,\n", "column 'damp' has no reading"),
-        ("heat,damp\n", "needs a header and one row"),
+        ("heat,damp\n", "needs a header and at least one row"),
     ],
 )
 def test_csv_errors_name_the_place(tmp_path: Path, text: str, said: str) -> None:

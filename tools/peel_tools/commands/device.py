@@ -84,7 +84,7 @@ def _prepared(target: Path, folder: Path | None, changes: Changes, files: tuple[
     sources = find_sources()
     if target.is_dir():
         if folder is not None and folder.resolve() != target.resolve():
-            raise FlashError(f"{target} is a flash folder already: leave --flash out, or name a bundle")
+            raise FlashError(f"{target} is a flash folder already. Leave out --flash, or name a bundle")
         flash = Flash(target.resolve())
         flash.install(flash.bundle, sources, changes, files)  # other settings, newer files
         return flash

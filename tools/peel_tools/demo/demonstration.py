@@ -218,5 +218,5 @@ def _free_http_port(asked: int | None) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise GatewayError(
-        f"port {asked or _HTTP_PORT} of this machine is taken: stop what listens there, or take another --port"
+        f"port {asked or _HTTP_PORT} is taken. Stop the program that listens there, or choose another with --port"
     )

@@ -114,7 +114,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
         bundle = json.loads(path.read_bytes())
         return {**bundle, "mqtt": dict(bundle["mqtt"]), "device": str(bundle["device"]), "fleet": str(bundle["fleet"])}
     except OSError as error:
-        raise FlashError(f"{path}: cannot be read: {error.strerror}") from None
+        raise FlashError(f"{path}: cannot be read: {error.strerror}. Check the path and its permissions") from None
     except (ValueError, KeyError, TypeError) as error:
         raise FlashError(f"{path}: is not a whole bundle ({error}). {fresh_bundle_advice(path)}") from None
 
@@ -127,7 +127,7 @@ def _der(path: Path) -> bytes:
     try:
         return ssl.PEM_cert_to_DER_cert(content.decode())
     except ValueError as error:
-        raise FlashError(f"{path}: is not a certificate: {error}") from None
+        raise FlashError(f"{path}: not a certificate ({error}). Give the CA's certificate as PEM or DER") from None
 
 
 _LENGTH = 240

@@ -127,16 +127,16 @@ def check_history(bundle: Path, has_ledger: bool) -> None:
     former = _former(bundle)
     if has_ledger or former is None:
         return
-    advice = f"make a fresh bundle (`{bundle_command(bundle)}`) and try again"
+    advice = f"Write a new bundle with `{bundle_command(bundle)}`, and try again"
     if former == _digest(bundle):
         raise FlashError(
-            f"{bundle}: was put onto a board before, and this board has no ledger (it was erased, or is another one): "
-            f"it would use the same report numbers again; {advice}"
+            f"{bundle}: was put onto a board before, and this board has no ledger (it was erased, or is another one). "
+            f"It would use the same report numbers again. {advice}"
         )
     if not -_STEP_SECONDS < time.time() - bundle.stat().st_mtime < FRESH_SECONDS:
         raise FlashError(
-            f"{bundle}: is more than an hour old by this machine's clock, or from the future, and this board has no ledger, "
-            f"though the device has run before: the old board may have gone on since; {advice}"
+            f"{bundle}: is more than an hour old by this machine's clock, or from the future. The device has run before on another board, "
+            f"which may have used more report numbers since. {advice}"
         )
 
 

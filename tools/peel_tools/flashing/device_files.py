@@ -102,10 +102,10 @@ def _check_names(copies: Sequence[Copy], files: Sequence[Path]) -> None:
     """Refuse a file of the user that cannot be imported, or that would replace one of the application's."""
     for path in files:
         if path.suffix not in (".py", ".mpy") or not path.stem.isidentifier():
-            raise FlashError(f"{path}: a file for the board is a module: name.py or name.mpy")
+            raise FlashError(f"{path}: a file for the board must be a module, name.py or name.mpy. Rename it")
         same = [copy for copy in copies if copy.target.removesuffix(".py").removesuffix(".mpy") == path.stem]
         if len(same) > 1 or path.stem in ("drivers", *folders(copies)):
-            raise FlashError(f"{path}: the application has a {path.stem} of its own: rename yours")
+            raise FlashError(f"{path}: the application already has a module {path.stem}. Rename yours")
 
 
 def own_modules(settings: Mapping[str, Any], files: Sequence[Path]) -> list[str]:
@@ -144,7 +144,7 @@ def check_room(copies: Sequence[Copy], free: int, outbox: int) -> int:
     if needed > free:
         raise FlashError(
             f"the board's flash has {free // 1024} KiB free and {needed // 1024} KiB are needed, "
-            f"{outbox * FLASH_BLOCK // 1024} of them for the outbox: remove files from it, erase it and flash MicroPython again, "
+            f"{outbox * FLASH_BLOCK // 1024} of them for the outbox. Remove files from it, or erase it and flash MicroPython again, "
             "or lower `outbox` in the template"
         )
     return needed
@@ -202,8 +202,8 @@ def _carried_module(architecture: str) -> Path:
     path = _CARRIED / "firmware" / "native" / architecture / "peelcore.mpy"
     if not path.is_file():
         raise FlashError(
-            f"this installation of Peel has no native module for {architecture}: install a released package, or build the module in a "
-            f"checkout of the repository (peel firmware natmod {architecture}) and name it with --module"
+            f"this installation of Peel has no native module for {architecture}. Install a released package, or build the module in a "
+            f"checkout of the repository (`peel firmware natmod {architecture}`) and name it with --module"
         )
     return path
 

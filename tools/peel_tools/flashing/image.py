@@ -39,19 +39,25 @@ def read_uf2(path: Path) -> Uf2:
     """Parse a UF2 file. Raise FlashError unless every block is valid and all are for one known chip."""
     data = path.read_bytes()
     if not data or len(data) % _BLOCK.size:
-        raise FlashError(f"{path}: is not a UF2 file: its size is not a multiple of {_BLOCK.size}")
+        raise FlashError(
+            f"{path}: not a UF2 file (its size is not a multiple of {_BLOCK.size}). Download or build it again"
+        )
     blocks: dict[int, bytes] = {}
     families = set()
     for number, fields in enumerate(_BLOCK.iter_unpack(data)):
         first, second, flags, address, count, index, total, family, payload, last = fields
         if (first, second, last) != _MAGIC or count > len(payload):
-            raise FlashError(f"{path}: block {number} is damaged: download or build the file again")
+            raise FlashError(f"{path}: block {number} is damaged. Download or build the file again")
         if total != len(data) // _BLOCK.size or index != number:
-            raise FlashError(f"{path}: block {number} says it is {index} of {total}: the file is cut short or mixed up")
+            raise FlashError(
+                f"{path}: block {number} says it is {index} of {total}, so the file is incomplete. Download or build it again"
+            )
         blocks[address] = payload[:count]
         families.add(family if flags & _FAMILY_FLAG else 0)
     if len(families) != 1 or not families <= set(_DRIVES):
-        raise FlashError(f"{path}: is for no chip of {', '.join(_DRIVES.values())}: get the MicroPython for your board")
+        raise FlashError(
+            f"{path}: not for one of the chips {', '.join(_DRIVES.values())}. Get the MicroPython for your board"
+        )
     return Uf2(family=families.pop(), blocks=blocks)
 
 
@@ -61,12 +67,14 @@ def find_volume(roots: list[Path], family: int) -> Path:
     found += [root for root in roots if (root / _INFO).is_file()]
     if not found:
         raise FlashError(
-            "no board in boot mode: hold BOOTSEL while plugging it in, wait for its drive, or name it with --volume"
+            "no board in boot mode was found. Hold BOOTSEL while you plug it in and wait for its drive, or name the drive with --volume"
         )
     for volume in found:
         if f"Board-ID: {_DRIVES[family]}" in (volume / _INFO).read_text(errors="replace"):
             return volume
-    raise FlashError(f"the board at {found[0]} is not the chip that this UF2 is for ({_DRIVES[family]})")
+    raise FlashError(
+        f"the board at {found[0]} has another chip than this UF2 file ({_DRIVES[family]}). Get the MicroPython for your board"
+    )
 
 
 def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dry_run: bool) -> None:
@@ -80,7 +88,9 @@ def flash_pico(image: Path, roots: list[Path], say: Callable[[str], None], *, dr
     try:
         (volume / image.name).write_bytes(image.read_bytes())
     except OSError as error:
-        raise FlashError(f"{volume}: {error.strerror}: plug the board in again with BOOTSEL held, and retry") from None
+        raise FlashError(
+            f"cannot write to {volume}: {error.strerror}. Plug the board in again with BOOTSEL held, and retry"
+        ) from None
     say("written; the board boots into it now")
 
 
@@ -95,7 +105,7 @@ def esptool_command(image: Path, port: str, loader: SerialLoader) -> list[str]:
 def flash_esp32(image: Path, port: str, loader: SerialLoader, say: Callable[[str], None], *, dry_run: bool) -> None:
     """Erase an ESP32 and write an image to it. esptool verifies what it wrote."""
     if image.read_bytes()[:1] != b"\xe9":
-        raise FlashError(f"{image}: is not an ESP32 image (it does not start with 0xe9): get the .bin for your board")
+        raise FlashError(f"{image}: not an ESP32 image (it does not start with 0xe9). Get the .bin file for your board")
     command = esptool_command(image, port, loader)
     say(" ".join(command[2:]))
     if dry_run:
@@ -110,11 +120,11 @@ def flash_esp32(image: Path, port: str, loader: SerialLoader, say: Callable[[str
 def _explain_esptool(output: str, port: str, chip: str) -> str:
     lowered = output.lower()
     if "no module named esptool" in lowered:
-        return "esptool is not installed: pip install 'peel-telemetry[firmware]'"
+        return "esptool is not installed. Run: pip install 'peel-telemetry[firmware]'"
     if "could not open" in lowered or "port doesn't exist" in lowered:
-        return f"{port} cannot be opened: is the board plugged in, is it this port, does another program use it?"
+        return f"cannot open {port}. Check that the board is plugged in, that it is this port, and that no other program uses it"
     if "this chip is" in lowered or "wrong --chip" in lowered:
-        return f"the board at {port} is not an {chip}: name the right one with --chip"
+        return f"the board at {port} is not an {chip}. Name the right chip with --chip"
     if "failed to connect" in lowered:
-        return f"the chip at {port} does not answer: hold its BOOT button while this starts"
+        return f"the chip at {port} does not answer. Hold its BOOT button while you run the command again"
     return "esptool failed:\n" + "\n".join(output.strip().splitlines()[-3:])

@@ -115,7 +115,7 @@ def provision(
     check_history(bundle, has_ledger)
     needed = check_room(changed, facts.free, outbox_blocks(settings, frames))
     say(f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files, {len(changed)} to copy")
-    say(f"room: {needed // 1024} KiB of {facts.free // 1024} KiB free")
+    say(f"flash: {needed // 1024} KiB needed of {facts.free // 1024} KiB free")
     _list(changed, say)
     if dry_run:
         say("dry run: nothing was changed")
@@ -145,13 +145,13 @@ def preview(
     module = board.usual_module
     copies = application(board, sources, core=[sources.native(module)], bundle=bundle, ca=ca, files=files)
     say(
-        f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files for a {board.title} that loads {module}"
+        f"device {settings['device']} of fleet {settings['fleet']}: {len(copies)} files for a {board.title} with the native module {module}"
     )
     _list(copies, say)
     for name in own_modules(settings, files):
         say(f"sensors: module {name} must be on the board already, or be given with --file {name}.py")
-    say(f"room: {room(copies, outbox_blocks(settings)) // 1024} KiB")
-    say("dry run: no board was looked at (name its --port for that), nothing was changed")
+    say(f"flash: {room(copies, outbox_blocks(settings)) // 1024} KiB needed")
+    say("dry run: nothing was changed. With --port the board is read, too")
 
 
 def _list(copies: Sequence[Copy], say: Callable[[str], None]) -> None:
@@ -184,7 +184,7 @@ def _read_bundle(bundle: Path, board: Board, ca: Path | None) -> dict[str, Any]:
         ) from None
     wanted = settings.get("mqtt", {}).get("ca", "")
     if wanted and (ca is None or ca.name != wanted):
-        raise FlashError(f"{bundle}: mqtt.ca names {wanted}: give that file with --ca, in DER form")
+        raise FlashError(f"{bundle}: mqtt.ca is {wanted}. Give that file with --ca, in DER form")
     return settings
 
 
@@ -200,7 +200,7 @@ def _digests(remote: Remote, paths: Sequence[str]) -> dict[str, list[object]]:
 def _check_own_modules(remote: Remote, settings: dict[str, Any], files: Sequence[Path]) -> None:
     for name in own_modules(settings, files):
         if not _digests(remote, [f"{name}.py", f"{name}.mpy", f"lib/{name}.py", f"lib/{name}.mpy"]):
-            raise FlashError(f"sensors: module {name} is not on the board: give it with --file {name}.py")
+            raise FlashError(f"sensors: module {name} is not on the board. Give it with --file {name}.py")
 
 
 def _stop_application(remote: Remote) -> None:
@@ -236,8 +236,8 @@ def _verify(remote: Remote, copies: Sequence[Copy]) -> None:
     wrong = outdated(copies, _present(remote, copies))
     if wrong:
         raise FlashError(
-            f"read back differently: {', '.join(copy.target for copy in wrong)}: "
-            "the flash may be full or worn; try again, then another board"
+            f"the board read back other bytes for: {', '.join(copy.target for copy in wrong)}. "
+            "Its flash may be full or worn. Try again, then try another board"
         )
 
 
@@ -247,4 +247,4 @@ def _selftest(remote: Remote, say: Callable[[str], None]) -> None:
         if line.startswith("peel: "):
             say(line.strip())
     if "peel: selftest passed" not in output:
-        raise FlashError("the self-test on the device failed: see the lines above; the device was not started")
+        raise FlashError("the self-test on the device failed, and the device was not started. The lines above say why")

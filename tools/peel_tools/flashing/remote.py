@@ -21,13 +21,13 @@ __all__ = ["Facts", "Remote", "check_board", "probe"]
 
 _TIMEOUT_S = 180.0
 _HINTS = {
-    "failed to access": "{port} cannot be opened: is the board plugged in, is it this port, does another program use it?",
-    "no device found": "no board was found: plug it in, or name its port with --port",
-    "could not enter raw repl": "{port} answers, but not like MicroPython: flash MicroPython first (peel firmware flash)",
-    "no space left": "the board's flash is full: remove files from it, or erase it, and try again",
-    "ENOSPC": "the board's flash is full: remove files from it, or erase it, and try again",
-    "device disconnected": "the board was unplugged, or booted, in the middle of it: plug it in and try again",
-    "write timeout": "the board does not take any bytes: unplug it, plug it in and try again",
+    "failed to access": "cannot open {port}. Check that the board is plugged in, that it is this port, and that no other program uses it",
+    "no device found": "no board was found. Plug it in, or name its port with --port",
+    "could not enter raw repl": "{port} answers, but not like MicroPython. Flash MicroPython first with `peel firmware flash`",
+    "no space left": "the board's flash is full. Remove files from it, or erase it, and try again",
+    "ENOSPC": "the board's flash is full. Remove files from it, or erase it, and try again",
+    "device disconnected": "the board was unplugged or rebooted meanwhile. Plug it in and try again",
+    "write timeout": "the board accepts no data. Unplug it, plug it in and try again",
 }
 
 
@@ -48,7 +48,7 @@ class Remote:
             return json.loads(lines[-1])
         except (IndexError, ValueError):
             raise FlashError(
-                f"{self.port}: the board's answer makes no sense: {lines[-1:]}; unplug it and try again"
+                f"{self.port}: unexpected answer of the board: {lines[-1:]}. Unplug it and try again"
             ) from None
 
     def make_folder(self, folder: str) -> None:
@@ -69,7 +69,7 @@ class Remote:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired:
             raise FlashError(
-                f"{self.port}: no answer within {_TIMEOUT_S:.0f} s: unplug the board and try again"
+                f"{self.port}: no answer within {_TIMEOUT_S:.0f} s. Unplug the board and try again"
             ) from None
         if done.returncode != 0:
             raise FlashError(self._explain(done.stdout + done.stderr))
@@ -77,7 +77,7 @@ class Remote:
 
     def _explain(self, output: str) -> str:
         if "No module named mpremote" in output:
-            return "mpremote is not installed: pip install 'peel-telemetry[firmware]'"
+            return "mpremote is not installed. Run: pip install 'peel-telemetry[firmware]'"
         for sign, hint in _HINTS.items():
             if sign.lower() in output.lower():
                 return hint.format(port=self.port)
@@ -148,23 +148,28 @@ def probe(remote: Remote) -> Facts:
 def check_board(facts: Facts, board: Board) -> None:
     """Raise FlashError unless this is the named board and its MicroPython is supported."""
     if facts.platform != board.platform:
-        raise FlashError(f"this is not a {board.name}: MicroPython's platform is {facts.platform!r} ({facts.machine})")
+        raise FlashError(
+            f"this is not a {board.name}: MicroPython's platform is {facts.platform!r} ({facts.machine}). "
+            "Name the right board with --board"
+        )
     if board.network and not facts.network:
         raise FlashError(
-            f"its MicroPython knows no network: this is no {board.title}, or it runs another board's firmware. Flash the {board.title}'s"
+            f"its MicroPython has no network: this is not a {board.title}, or it runs another board's firmware. "
+            f"Flash the one for {board.title}"
             + "".join(f", or use --board {other.name}" for other in _without_network(board))
         )
     if not OLDEST <= facts.version[:2] < NEWEST:
         raise FlashError(
-            f"MicroPython {facts.release} is on the board, and Peel needs {OLDEST[0]}.{OLDEST[1]} or newer (below {NEWEST[0]}.0): "
-            "flash that first (peel firmware flash)"
+            f"MicroPython {facts.release} is on the board, and Peel needs {OLDEST[0]}.{OLDEST[1]} or newer (below {NEWEST[0]}.0). "
+            "Flash that first with `peel firmware flash`"
         )
     if facts.core != "built in" and facts.module and facts.mpy & 0xFF != MPY_VERSION:
         raise FlashError(
-            f"this MicroPython takes native modules of version {facts.mpy & 0xFF}, Peel's have version {MPY_VERSION}"
+            f"this MicroPython takes native modules of version {facts.mpy & 0xFF}, and Peel's have version {MPY_VERSION}. "
+            f"Flash MicroPython {OLDEST[0]}.{OLDEST[1]} with `peel firmware flash`"
         )
     if facts.free < 0:
-        raise FlashError("the board has no file system mounted: erase its flash, boot it and try again")
+        raise FlashError("the board has no file system. Erase its flash, boot it and try again")
 
 
 def _without_network(board: Board) -> list[Board]:

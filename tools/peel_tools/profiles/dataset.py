@@ -105,16 +105,16 @@ class Dataset:
             reader = csv.reader(StringIO(text, newline=""), strict=True, delimiter=separator)
             lines = [(reader.line_num, row) for row in reader if row]
         except UnicodeDecodeError as error:
-            raise DatasetError(f"{path}: not text in UTF-8 (byte {error.start}): export it as CSV in UTF-8") from None
+            raise DatasetError(f"{path}: not UTF-8 text (byte {error.start}). Export it as CSV in UTF-8") from None
         except (OSError, EOFError, csv.Error) as error:
             raise DatasetError(f"{path}: cannot be read: {error}") from None
         if len(lines) < 2:
-            raise DatasetError(f"{path}: needs a header and one row at least")
+            raise DatasetError(f"{path}: needs a header and at least one row")
         (_, header), *rows = lines
         for line, row in rows:
             if any(map(str.strip, row[len(header) :])):
                 raise DatasetError(
-                    f"{path}: line {line} has {len(row)} cells, the header {len(header)}: quote what has a {separator!r} in it"
+                    f"{path}: line {line} has {len(row)} cells, the header {len(header)}. Quote cells that contain a {separator!r}"
                 )
         columns = _columns(path, header, rows, decimal_commas=separator != ",")
         return cls(path, {column.name: column for column in columns})
@@ -125,7 +125,9 @@ class Dataset:
             raise DatasetError(f"{self.path}: no column {name!r}; its columns are: {', '.join(self.columns)}")
         column = self.columns[name]
         if not column.cells:
-            raise DatasetError(f"{self.path}: column {column.header!r} has no reading: all its cells are empty")
+            raise DatasetError(
+                f"{self.path}: column {column.header!r} has no reading, as all its cells are empty. Fill or remove it"
+            )
         return column
 
 

@@ -166,7 +166,7 @@ def write_proposal(proposal: Proposal, folder: Path, *, overwrite: bool) -> list
     """Write the proposed profiles to NAME.toml. Raise DatasetError if there are none, or a file with other content exists."""
     if not proposal.drafts:
         reasons = "; ".join(f"{header}: {why}" for header, why in proposal.dropped.items())
-        raise DatasetError(f"no column can be reported ({reasons})")
+        raise DatasetError(f"no column can be reported. {reasons}")
     paths = [folder / f"{draft.name}.toml" for draft in proposal.drafts]
     texts = {path: draft.text() for path, draft in zip(paths, proposal.drafts, strict=True)}
     for path, text in texts.items():

@@ -184,8 +184,8 @@ def check_shares(shares: Mapping[str, float], mechanisms: Iterable[str]) -> None
         attack = find_attack(name)
         if share > 0 and name not in fitting:
             raise ValueError(
-                f"{name}={share:g}: fits no device of this fleet: it is for {' and '.join(sorted(attack.mechanisms))}, and they have "
-                f"{' and '.join(used)}; attacks that fit: {', '.join(fitting)}"
+                f"{name}={share:g}: fits no device of this fleet. It is for {' and '.join(sorted(attack.mechanisms))}, and they have "
+                f"{' and '.join(used)}. Choose one of: {', '.join(fitting)}"
             )
 
 

@@ -97,7 +97,7 @@ def assign_roles(mechanisms: Sequence[str], shares: Mapping[str, float], rng: np
         free = [place for place in able if roles[place] == HONEST]
         wanted = round(share * len(able))
         if wanted > len(free):
-            raise ValueError(f"{name}={share}: needs {wanted} devices, only {len(free)} are left; lower the shares")
+            raise ValueError(f"{name}={share}: needs {wanted} devices, and only {len(free)} are left. Lower the shares")
         for place in rng.choice(free, wanted, replace=False) if wanted else ():
             roles[int(place)] = name
     return roles
@@ -161,7 +161,7 @@ class SimulatedFleet:
         self._power_cut = power_cut
         self._network = {name: share for name, share in shares.items() if not ATTACKS[name].by_device and share > 0}
         if sum(self._network.values()) > 1:
-            raise ValueError("the shares of network attacks add up to more than all reports; lower them")
+            raise ValueError("the shares of network attacks add up to more than 1. Lower them")
         self._off: set[str] = set()
         self._run = truth.count_run()
         self._seed = seed

@@ -200,7 +200,9 @@ class Publisher:
                 self.pump(0.05)
                 refusal = next((each.refusal for each in self._connections if each.refusal), "")
                 if refusal or time.monotonic() > deadline:
-                    raise PublisherError(f"broker {self._address}: {refusal or 'does not answer'}")
+                    raise PublisherError(
+                        f"broker {self._address}: {refusal or 'no answer'}. Check --broker, --user and --password-file"
+                    )
         except PublisherError:
             self.stop()
             raise

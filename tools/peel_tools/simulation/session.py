@@ -138,10 +138,10 @@ def _taking_part(snapshot: FleetSnapshot, count: int | None) -> FleetSnapshot:
     active = [device for device in snapshot.devices if device.state == ACTIVE and device.bundles]
     if count is not None and count > len(active):
         raise ValueError(
-            f"{count} devices: the fleet has {len(active)} that are not revoked; `peel fleet add FOLDER --count N` adds more"
+            f"--devices {count}: the fleet has only {len(active)} that are not revoked. Add more with `peel fleet add FOLDER --count N`"
         )
     if not active:
-        raise ValueError("the fleet has no device that is not revoked; `peel fleet add FOLDER --count N` adds some")
+        raise ValueError("the fleet has no device that is not revoked. Add some with `peel fleet add FOLDER --count N`")
     chosen = active if count is None else _spread(active, count)
     ring = snapshot.keyring
     mine = np.isin(ring.device_ids, [device.id for device in chosen])

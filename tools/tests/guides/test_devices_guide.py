@@ -43,7 +43,7 @@ def test_the_guide_leads_to_a_bundle_and_to_the_board_that_is_not_there(followed
     (provision,) = [block for block in blocks() if block.startswith(".venv/bin/peel fleet provision")]
     done = type_in(provision + " --port auto --dry-run", followed)
     assert done.returncode == 7
-    assert "no board was found: plug it in, or name its port with --port" in done.stderr
+    assert "no board was found. Plug it in, or name its port with --port" in done.stderr
 
 
 def test_the_tools_are_installed_before_they_are_needed() -> None:

@@ -130,7 +130,7 @@ def test_an_own_board_up_to_the_board(own_fleet: Path) -> None:
     (own_fleet / "ca.der").write_bytes(b"a certificate")
     done = type_in(f"{provision} --port auto --dry-run", own_fleet)
     assert done.returncode == 7
-    assert "no board was found: plug it in, or name its port with --port" in done.stderr
+    assert "no board was found. Plug it in, or name its port with --port" in done.stderr
 
 
 def test_a_fresh_bundle_continues_above_the_former_one(own_fleet: Path) -> None:

@@ -56,7 +56,7 @@ def test_columns_can_be_chosen_whatever_they_seem_to_be(stations: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("warmth,colour", "no column 'colour'; there is: place"),
+        ("warmth,colour", "no column 'colour'; its columns are: place"),
         ("place", "'place' has no mean worth knowing: it is text"),
     ],
 )
@@ -81,7 +81,7 @@ def test_columns_without_a_file_are_refused() -> None:
         ("a,b", ["1,2"], "a: always the same"),
         ("a", [str(DRAW.random() * 1e-310) for _ in range(60)], "differ by a few millionths at most"),
         ("a", [str(DRAW.choice([-1.7e308, 0, 1.7e308])) for _ in range(60)], "further apart than can be counted with"),
-        ("a,b", [], "needs a header and one row at least"),
+        ("a,b", [], "needs a header and at least one row"),
         (
             "abcdefghijklmno".replace("", ",").strip(","),
             [",".join("" if (i + j) % 15 == 0 else str(DRAW.random()) for j in range(15)) for i in range(30)],
