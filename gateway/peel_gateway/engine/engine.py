@@ -80,7 +80,7 @@ class Engine:
         the statistics do. If not, the report is refused and the device only marked.
     number_allowance : int
         Numbers granted once per device beyond its quota, and more if its time of enrolment is unknown.
-    room : int
+    cache_bytes : int
         Bytes of memory for device states. The longest idle devices are evicted, and read from the store when they report again.
     clock : callable
         Reads the machine's clocks, for the token bucket.

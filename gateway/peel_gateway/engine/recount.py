@@ -63,7 +63,7 @@ def recount(
         Profiles and keys. Devices that are no longer in it are counted, but not judged again.
     alpha : float
         The engine's; devices whose tests reject at this level must be exposed.
-    room : int
+    cache_bytes : int
         Bytes of memory for test states.
     """
     reports = devices = 0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Choose the time bucket of each report that counts.
 
-A device takes at most `quota` numbers per `period`, so in any stretch of time it takes a known number of them. That number is the *room*
-of a bucket::
+A device takes at most `quota` numbers per `period`, so in any stretch of time it takes a known number of them. That number is the
+*capacity* of a bucket::
 
-    room = ceil(1.1 quota bucket_seconds / period)
+    capacity = ceil(1.1 quota bucket_seconds / period)
 
 **The rule.** All reports of one device in one bucket have numbers within `capacity` consecutive ones. A device cannot choose which
 attribute a number assigns, so it cannot choose what a bucket holds of it: sending numbers early, late or never does not bring distant
@@ -18,9 +18,9 @@ Within the rule a report is bucketed, in this order of preference:
    buckets, and a hoard is spread over the time in which it was saved;
 4. under no time (`NO_BUCKET`): it counts in estimates over the whole life, and in no bucket.
 
-Where the room is less than one report before it is rounded, one number is the room of a *stretch* of buckets: as many buckets as the quota
-has one report for. Room begins at a device's enrolment, or at its first report if that is earlier. No report goes
-into a bucket after its receipt.
+Where the capacity is less than one report before it is rounded, one number is the capacity of a *stretch* of buckets: as many buckets as
+the quota has one report for. Capacity begins at a device's enrolment, or at its first report if that is earlier. No report goes into a
+bucket after its receipt.
 
 A clock that was ahead for a while leaves reports in future buckets. They stay there. Once the clock is right, nothing beyond now is
 looked up, searched or bucketed.
@@ -54,11 +54,11 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NO_BUCKET = 0
-"""The bucket of reports that no bucket has room for."""
+"""The bucket of reports that no bucket has capacity for."""
 _LAST = 2**32 - 1
 """The log has 32 bits for a bucket: what a clock files after 7 February 2106 has no time."""
 LOOKBACK = 4096
-"""Most buckets that are searched for room, from the receipt back: two weeks of five minutes each."""
+"""Most buckets that are searched for capacity, from the receipt back: two weeks of five minutes each."""
 _KEPT = LOOKBACK + 288
 """Buckets of which it is known how full they are, from now back. What was received before, and is replayed only now, finds no room."""
 _FURTHER = 256
@@ -76,7 +76,7 @@ class Crowded:
     devices: Positions
     """Positions among the senders."""
     stretch: Ints
-    """Seconds over which the room of each is counted."""
+    """Seconds over which the capacity of each is counted."""
     begins: Ints
     """The oldest bucket that must be looked at, of each: a stretch begins with it."""
     receipt: Ints
@@ -86,7 +86,7 @@ class Crowded:
 
 
 def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
-    """Seconds over which a device's room is counted: a bucket, or several that have one report together; int64 of the shape of quota."""
+    """Seconds over which a device's capacity is counted: a bucket, or several that have one report together; int64 of the shape of quota."""
     buckets = 10 * period // (RATE_SLACK_TENTHS * quota * bucket_seconds)
     return np.asarray(np.clip(buckets, 1, _LONGEST) * bucket_seconds)
 
@@ -150,7 +150,7 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
 
 
 def _start(batch: Batch, cache: StateCache, devices: Positions, oldest: Ints, bucket_seconds: int) -> Ints:
-    """Return the first bucket in which senders have room: that of their enrolment, or of their first report if that is earlier."""
+    """Return the first bucket in which senders have capacity: that of their enrolment, or of their first report if that is earlier."""
     heard_first = batch.states.first_received[devices] // 1000 // bucket_seconds * bucket_seconds
     enrolled = cache.context.enrolled[batch.senders[devices]] // 1000 // bucket_seconds * bucket_seconds
     start = np.where(heard_first > 0, np.minimum(heard_first, oldest), oldest)
@@ -276,7 +276,7 @@ class _Windows:
         self._last = self._free = last
 
     def file(self, numbers: Ints) -> Ints:
-        """Return the stretches of descending numbers, -1 where none has room."""
+        """Return the stretches of descending numbers, -1 where none has capacity."""
         result = np.full(len(numbers), -1, np.int64)
         falling = (-numbers).tolist()
         at = 0

@@ -65,7 +65,7 @@ class DeviceTests:
     ----------
     members : bool, shape (D,)
         Which slots are such devices.
-    room : int
+    cache_bytes : int
         How many bytes of states there may be; more only while they are not stored yet.
     """
 
@@ -221,7 +221,7 @@ def restore(
 
     Parameters
     ----------
-    room : int
+    cache_bytes : int
         Bytes for all states together, see `DeviceTests`.
     stored : DeviceTestTable
         The checkpoints of those devices.

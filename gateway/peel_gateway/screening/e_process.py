@@ -74,7 +74,7 @@ _ROUNDING = 2.0**-30
 
 
 class DamagedTestState(ValueError):  # noqa: N818 - the name says what is wrong with them
-    """Events or states that the game has not: no layer lets such a report through, so what is stored is damaged."""
+    """Events or states that the bets cannot have. No layer lets such a report through, so what is stored is damaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,9 +256,9 @@ class EProcess:
         bets = [bet for bet in BETS if _part_number(bet) == found.part]
         members: set[int] = set()
         if "{among}" in bets[0].words:
-            room = ffi.new("uint32_t[]", found.size)
-            lib.peel_e_process_members(room, state, self._process, ffi.new("peel_e_process_evidence *", found))
-            members = {int(room[i]) for i in range(found.size)}
+            found_members = ffi.new("uint32_t[]", found.size)
+            lib.peel_e_process_members(found_members, state, self._process, ffi.new("peel_e_process_evidence *", found))
+            members = {int(found_members[i]) for i in range(found.size)}
         if len(bets) == 1:
             return bets[0], tuple(sorted(members))
         if bets[0].number is not None:  # the last one has all numbers from its own on: one per restart window
@@ -349,8 +349,8 @@ def _set_fields(sets: Sets) -> dict[str, Any]:
 
 def _heavy_hitter_fields(part: HeavyHitters) -> dict[str, Any]:
     sizes, votes = part.sizes, part.votes
-    room, most = int(lib.PEEL_E_PROCESS_LIST_SIZES), int(lib.PEEL_E_PROCESS_HEAVY_HITTERS)
-    if max(len(sizes), len(votes)) > room or max((*sizes, *votes)) > most or part.symbols > 127:
+    lists, most = int(lib.PEEL_E_PROCESS_LIST_SIZES), int(lib.PEEL_E_PROCESS_HEAVY_HITTERS)
+    if max(len(sizes), len(votes)) > lists or max((*sizes, *votes)) > most or part.symbols > 127:
         raise ValueError(f"lists of {sizes} and {votes} of {part.symbols} symbols are more than the kernel has")
     return {
         "categories": part.categories,

@@ -257,11 +257,11 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 class RecentReports:
     """A ring of reports; empty places have device 0, which no report has."""
 
-    def __init__(self, room: int) -> None:
-        self._key = np.zeros(room, np.uint64)
-        self._device = np.zeros(room, np.uint32)
-        self._number = np.zeros(room, np.uint64)
-        self._body = np.zeros(room, np.int64)
+    def __init__(self, capacity: int) -> None:
+        self._key = np.zeros(capacity, np.uint64)
+        self._device = np.zeros(capacity, np.uint32)
+        self._number = np.zeros(capacity, np.uint64)
+        self._body = np.zeros(capacity, np.int64)
         self._next = 0
 
     def note(self, device: Ints, number: Ints, body: Ints) -> None:

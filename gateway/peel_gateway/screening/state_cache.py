@@ -116,7 +116,7 @@ class StateCache:
 
         Parameters
         ----------
-        room : int
+        cache_bytes : int
             Bytes for the states of bets; an eighth more for those of devices.
         tail
             What was logged last, see `tail_begins`.
