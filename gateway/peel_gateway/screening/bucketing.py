@@ -86,7 +86,7 @@ class Crowded:
 
 
 def stretch(quota: Ints, period: Ints, bucket_seconds: int) -> Ints:
-    """Seconds over which a device's capacity is counted: a bucket, or several that have one report together; int64 of the shape of quota."""
+    """Seconds over which a device's capacity is counted: a bucket, or several with one report together; int64, shaped like quota."""
     buckets = 10 * period // (RATE_SLACK_TENTHS * quota * bucket_seconds)
     return np.asarray(np.clip(buckets, 1, _LONGEST) * bucket_seconds)
 
