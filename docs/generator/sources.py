@@ -7,7 +7,7 @@ from docs.generator.blocks import Source
 from docs.generator.command_text import command_table, exit_table
 from docs.generator.design_text import projection_table
 from docs.generator.figures.sections import figures_section
-from docs.generator.gateway_text import endpoint_table, metric_table
+from docs.generator.gateway_text import endpoint_table
 from docs.generator.lab_text import lab_attacks, lab_run, lab_section
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import (
@@ -37,7 +37,6 @@ SOURCES: dict[str, Source] = {
     "lab": lab_section,
     "lab-attacks": lab_attacks,
     "lab-run": lab_run,
-    "metrics": metric_table,
     "plan": plan_text,
     "projection": projection_table,
     "promise": promise_sentence,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of docs/reference.md match the code: parameters of the HTTP routes, exit codes."""
+"""docs/reference.md matches the code: parameters of the HTTP routes, metrics, exit codes."""
 
 from __future__ import annotations
 
@@ -57,6 +57,15 @@ def test_the_parameters_are_those_that_the_routes_take(gateway: GatewayProcess) 
     for path, names in documented.items():
         if names:
             assert names == known_parameters(gateway, path), path
+
+
+def test_metrics_that_are_mentioned_exist(gateway: GatewayProcess) -> None:
+    with urllib.request.urlopen(f"{gateway.url}/metrics", timeout=10) as answer:
+        known = set(re.findall(r"^# TYPE (\w+)", str(answer.read(), "utf-8"), flags=re.M))
+    deploy = (Path(__file__).resolve().parents[1] / "deploy.md").read_text(encoding="utf-8")
+    mentioned = set(re.findall(r"`(peel_\w+)", GUIDE + deploy))
+    assert "peel_lag_seconds" in mentioned
+    assert mentioned <= known
 
 
 def test_every_exit_code_is_explained() -> None:
