@@ -58,7 +58,6 @@ CHECKED = (
     "gateway/peel_gateway/service",
     "gateway/peel_gateway/settings",
     "gateway/peel_gateway/storage",
-    "gateway/peel_gateway/workers",
     "gateway/tests",
     "hil_tests",
     "scripts",
