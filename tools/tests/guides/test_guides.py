@@ -36,7 +36,6 @@ NOT_TYPED = {
     r"peel gateway run --store postgresql": "in test_workers.py",
     r"pip install 'peel-telemetry": "in test_install.py",
     r"\S*peel lab tables": "in test_lab_tables.py",
-    r"cp build/lab": "rewrites the page that shows it",
 }
 """Commands that are run elsewhere, or cannot be."""
 OWN_TEST = {
@@ -45,7 +44,7 @@ OWN_TEST = {
     "docs/devices.md": "test_tutorial.py",
 }
 """Documents that are followed by tests of their own, which look at what comes out."""
-A_FLEETS_LIFE = ["docs/lab-and-figures.md", "firmware/README.md", "docs/deploy.md"]
+A_FLEETS_LIFE = ["firmware/README.md", "docs/deploy.md"]
 """Documents about one fleet, in the order in which its operator needs them."""
 ALONE = ["docs/privacy.md"]
 """Documents that can be followed on their own."""
