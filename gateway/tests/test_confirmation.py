@@ -13,30 +13,30 @@ from pathlib import Path
 import pytest
 
 from peel_tools.servers.broker import find_mosquitto
-from peel_tools.simulation.session import Plan, Rig, Session
+from peel_tools.simulation.session import Plan, Session, SimulatedSite
 
 PATIENCE = 60
 REPORTS = 2000
 
 pytestmark = pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is not installed")
 
-Loss = Callable[[Rig, Session], None]
+Loss = Callable[[SimulatedSite, Session], None]
 
 
-def killed_broker(rig: Rig, session: Session) -> None:
+def killed_broker(rig: SimulatedSite, session: Session) -> None:
     """SIGKILL while it holds reports for a gateway that is away: what it had not saved is gone."""
     _half_is_left_to_the_broker(rig, session)
     rig.broker.kill()
 
 
-def deleted_persistence(rig: Rig, session: Session) -> None:
+def deleted_persistence(rig: SimulatedSite, session: Session) -> None:
     """It stops in order, and its file is gone when it comes back: with it the gateway's session."""
     _half_is_left_to_the_broker(rig, session)
     rig.broker.stop()
     (rig.broker.folder / "mosquitto.db").unlink()
 
 
-def _half_is_left_to_the_broker(rig: Rig, session: Session) -> None:
+def _half_is_left_to_the_broker(rig: SimulatedSite, session: Session) -> None:
     rig.gateway.start()
     session.simulation.run(reports=REPORTS // 2)
     rig.gateway.stop()
@@ -44,7 +44,7 @@ def _half_is_left_to_the_broker(rig: Rig, session: Session) -> None:
     assert session.simulation.drain(PATIENCE)
 
 
-def before_the_first_connection(rig: Rig, session: Session) -> None:
+def before_the_first_connection(rig: SimulatedSite, session: Session) -> None:
     """The gateway has never been there: the broker takes reports, and has nobody to keep them for."""
     session.simulation.run(reports=REPORTS)
     assert session.simulation.drain(PATIENCE)
@@ -60,7 +60,7 @@ LOSSES = (killed_broker, deleted_persistence, before_the_first_connection)
 )
 def test_what_a_broker_loses(tmp_path: Path, loss: Loss, confirm: str) -> None:
     settings = {"mqtt_receipt_seconds": 0.5, "batch_seconds": 0.05}
-    with closing(Rig(tmp_path, numeric=40, persistent=True, settings=settings)) as rig:
+    with closing(SimulatedSite(tmp_path, numeric=40, persistent=True, settings=settings)) as rig:
         rig.broker.start()
         plan = Plan(rate=4000, seed=11, confirm=confirm, resend_seconds=2.0, burst=2)
         with rig.session(plan) as session:

@@ -24,7 +24,7 @@ from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
-from peel_tools.simulation.session import Plan, Rig, make_fleet, true_means
+from peel_tools.simulation.session import Plan, SimulatedSite, make_fleet, true_means
 from peel_tools.simulation.traces import BuiltInTraces, from_q15
 from peel_tools.simulation.truth import Truth
 
@@ -65,7 +65,7 @@ class Killer(threading.Thread):
 def test_fleet_with_every_attacker_and_five_kills(tmp_path: Path, rng: np.random.Generator) -> None:
     shares = dict.fromkeys(ATTACKS, 0.05)
     plan = Plan(rate=RATE, shares=shares, seed=3, burst=2, power_cut=0.01)
-    with Rig(tmp_path, numeric=400, categorical=100) as rig:
+    with SimulatedSite(tmp_path, numeric=400, categorical=100) as rig:
         killer = Killer(rig.gateway, times=KILLS, over=REPORTS / RATE, chance=rng)
         with rig.session(plan) as session:
             killer.start()
@@ -97,7 +97,7 @@ def test_fleet_with_every_attacker_and_five_kills(tmp_path: Path, rng: np.random
         assert rig.judged() == found
 
 
-def _assert_estimates_hold(rig: Rig) -> None:
+def _assert_estimates_hold(rig: SimulatedSite) -> None:
     """Intervals cover what sensors read, lying ones included: nothing can expose those. All other attackers' reports are gone."""
     rows = rig.estimates()
     truth = {

@@ -18,7 +18,7 @@ from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
-from peel_tools.simulation.session import Plan, Rig
+from peel_tools.simulation.session import Plan, SimulatedSite
 
 SHARES = {
     "garbage": 0.03, "stranger": 0.03, "forgery": 0.03, "tampering": 0.03, "negation": 0.03, "replay": 0.05, "loss": 0.02,
@@ -36,7 +36,7 @@ def _assert_exact(found: Findings) -> None:
 class Storm:
     """A fleet that reports from a process of its own, and faults all around it."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: SimulatedSite) -> None:
         self._rig = rig
         self._fleet: subprocess.Popen[bytes] | None = None
 
@@ -106,7 +106,7 @@ class Storm:
 def test_a_storm_of_faults(tmp_path: Path, storm_number: int, rng: np.random.Generator) -> None:
     """Twice, because no two are alike: the run's seed says what fails when."""
     settings = {"store_lock_seconds": 0.2, "batch_seconds": 0.05}
-    with Rig(tmp_path, numeric=80, persistent=True, settings=settings) as rig:
+    with SimulatedSite(tmp_path, numeric=80, persistent=True, settings=settings) as rig:
         storm = Storm(rig)
         try:
             storm.report()
@@ -158,7 +158,7 @@ def test_a_broker_away_until_the_pauses_have_stopped_growing(tmp_path: Path) -> 
     likewise.
     """
     settings = {"mqtt_backoff_seconds": LONGEST_PAUSE, "health_broker_seconds": 4}
-    with Rig(tmp_path, numeric=60, persistent=True, settings=settings) as rig:
+    with SimulatedSite(tmp_path, numeric=60, persistent=True, settings=settings) as rig:
         witness = Witness(rig.gateway)
         with rig.session(Plan(rate=1500, shares=SHARES, seed=5), on_progress=witness.look) as session:
             session.simulation.run(seconds=1.5)
@@ -185,7 +185,7 @@ def test_a_forgetful_broker_loses_what_it_had_taken_over_and_nothing_else(tmp_pa
 
     None is counted twice, nobody is exposed for the loss, and from then on everything is exact again.
     """
-    with Rig(tmp_path, numeric=60) as rig:
+    with SimulatedSite(tmp_path, numeric=60) as rig:
         with rig.session(Plan(rate=1500, shares=SHARES, seed=6, confirm="broker")) as session:
             session.simulation.run(reports=2000)
             rig.gateway.kill()
@@ -214,7 +214,7 @@ def test_a_forgetful_broker_loses_what_it_had_taken_over_and_nothing_else(tmp_pa
 
 def test_a_gateway_killed_again_and_again(tmp_path: Path, rng: np.random.Generator) -> None:
     """Restarts shorter than a start: it makes progress between the kills, and never loses or doubles."""
-    with Rig(tmp_path, numeric=60, settings={"batch_seconds": 0.02}) as rig:
+    with SimulatedSite(tmp_path, numeric=60, settings={"batch_seconds": 0.02}) as rig:
         with rig.session(
             Plan(rate=3000, shares=dict.fromkeys(ATTACKS.keys() & SHARES.keys(), 0.03), seed=7)
         ) as session:

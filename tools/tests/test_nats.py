@@ -16,7 +16,7 @@ from peel_research.soak.run import soak
 from peel_research.soak.schedule import Fault
 from peel_research.soak.stage import Stage
 from peel_tools.servers.broker import NatsBroker
-from peel_tools.simulation.session import Plan, Rig
+from peel_tools.simulation.session import Plan, SimulatedSite
 
 REPORTS = 4000
 PATIENCE = 120.0
@@ -33,7 +33,7 @@ FAULTS = [
 def test_everything_arrives_once_whichever_server_dies(tmp_path: Path, servers: int) -> None:
     """Without receipts: what NATS has acknowledged is as good as stored."""
     plan = Plan(rate=1000, seed=5, shares={"replay": 0.02, "forgery": 0.02, "budget": 0.05}, confirm="broker")
-    with Rig(tmp_path, numeric=60, broker=NatsBroker(folder=tmp_path / "nats", servers=servers)) as rig:
+    with SimulatedSite(tmp_path, numeric=60, broker=NatsBroker(folder=tmp_path / "nats", servers=servers)) as rig:
         with rig.session(plan) as session:
             struck = threading.Timer(1.0, rig.broker.strike)
             struck.start()
@@ -72,7 +72,7 @@ def test_workers_hear_all_lanes_of_their_partitions(tmp_path: Path) -> None:
     assert result.outcome.good, result.outcome
 
 
-def wait_kept(rig: Rig, topic: str, what: bytes, seconds: float = 30.0) -> None:
+def wait_kept(rig: SimulatedSite, topic: str, what: bytes, seconds: float = 30.0) -> None:
     """Wait until a new subscriber receives this as the retained message."""
     kept: list[bytes] = []
     deadline = time.monotonic() + seconds
@@ -92,7 +92,7 @@ def wait_kept(rig: Rig, topic: str, what: bytes, seconds: float = 30.0) -> None:
 
 def test_what_is_kept_outlives_a_killed_server_the_will_of_a_killed_gateway_too(tmp_path: Path) -> None:
     settings = {"mqtt_receipt_seconds": 0.5}
-    with Rig(tmp_path, numeric=10, broker=NatsBroker(folder=tmp_path / "nats"), settings=settings) as rig:
+    with SimulatedSite(tmp_path, numeric=10, broker=NatsBroker(folder=tmp_path / "nats"), settings=settings) as rig:
         status = gateway_topic(rig.fleet.name, "main", "status")
         wait_kept(rig, status, b'{"state": "online"}')
         rig.gateway.kill()

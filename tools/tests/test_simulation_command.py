@@ -30,7 +30,7 @@ from peel_hil.listener import Listener
 from peel_tools.cli import main
 from peel_tools.servers.broker import AnyBroker, Broker
 from peel_tools.simulation.publisher import BrokerAddress, PublisherError
-from peel_tools.simulation.session import Rig, make_fleet
+from peel_tools.simulation.session import SimulatedSite, make_fleet
 
 PEEL = [sys.executable, "-m", "peel_tools"]
 
@@ -138,7 +138,7 @@ def test_an_attack_that_no_device_plays_is_named(fleet: Fleet, broker: Broker) -
 
 def test_the_advice_on_an_attack_that_no_device_plays_harms_nobody(tmp_path: Path) -> None:
     """Do what it says, with a gateway: the new devices play, and only they are exposed."""
-    with Rig(tmp_path, numeric=20) as rig:
+    with SimulatedSite(tmp_path, numeric=20) as rig:
         words = ["--reports", "400", "--rate", "400"]
         assert _simulate(rig.fleet, rig.broker, *words)["unplayed_attacks"] == []
         assert _simulate(rig.fleet, rig.broker, *words, "--attack", "budget=0.5")["unplayed_attacks"] == ["budget"]

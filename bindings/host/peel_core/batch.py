@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
-from peel_core.arrays import key_rows, pointer, report_numbers, whole_readings
 from peel_core.errors import PeelError, check
-from peel_core.keyring import Keyring
+from peel_core.keyring import Keyring, key_rows, pointer, report_numbers
 from peel_core.keys import KEY_BYTES, MASTER_BYTES, SALT_BYTES, Keys, check_fleet_name
 from peel_core.primitives import Drbg
 from peel_core.profile import Profile
@@ -39,6 +38,19 @@ _WEIGHTS = 3 ** np.arange(5)
 _TRITS = np.zeros((256, 5), np.float32)
 _TRITS[: 3**5] = np.array(list(itertools.product((-1, 0, 1), repeat=5)))[:, ::-1]
 """The five trits of each byte (SPEC section 8), the first one in the lowest place. No encoder writes a byte above 242."""
+
+
+def _whole_readings(readings: ArrayLike) -> NDArray[np.int32]:
+    """Return readings as int32. Only integer types are accepted, as a fraction would be cut off silently."""
+    values = np.asarray(readings)
+    if values.dtype.kind not in "iu":
+        raise TypeError(
+            f"readings must be integers (Q15, or categories), not {values.dtype}; scale and round them first"
+        )
+    limits = np.iinfo(np.int32)
+    if values.size and (values.min() < limits.min or values.max() > limits.max):
+        raise ValueError("a reading does not fit in 32 bits")
+    return np.ascontiguousarray(values, dtype=np.int32)
 
 
 def packed_bytes(width: int) -> int:
@@ -173,7 +185,7 @@ def encode_many(
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     count = len(devices)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
-    values = whole_readings(readings).reshape(count, profile.readings)
+    values = _whole_readings(readings).reshape(count, profile.readings)
     if order.shape != (count,):
         raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")
     seals, indices = key_rows(keys.seal, count, "keys.seal"), key_rows(keys.index, count, "keys.index")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The keyring, which finds a report's keys by device and number."""
+"""The keyring, which finds a report's keys by device and number, and checks of keys and numbers for C."""
 
 from __future__ import annotations
 
@@ -10,11 +10,39 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
-from peel_core.arrays import checked_keys, pointer, report_numbers
 from peel_core.keys import Keys
 from peel_core.profile import Profile
 
-__all__ = ["Keyring"]
+__all__ = ["Keyring", "checked_keys", "key_rows", "pointer", "report_numbers"]
+
+
+def pointer(ctype: str, array: NDArray[Any]) -> Any:
+    """Return an array's memory as a C pointer, valid while the array lives."""
+    return ffi.from_buffer(f"{ctype}[]", array)
+
+
+def key_rows(keys: NDArray[np.uint8], count: int, what: str) -> NDArray[np.uint8]:
+    """Return keys of one kind as uint8, shape (count, 16)."""
+    array = np.ascontiguousarray(keys, dtype=np.uint8)
+    if array.shape != (count, lib.PEEL_KEY_BYTES):
+        raise ValueError(f"{what} has shape {array.shape}, expected {(count, int(lib.PEEL_KEY_BYTES))}")
+    return array
+
+
+def report_numbers(what: str, numbers: ArrayLike, count: int) -> NDArray[np.uint64]:
+    """Return report numbers, given one each or one for all."""
+    given = np.asarray(numbers, dtype=np.uint64)
+    if given.ndim and given.shape != (count,):
+        raise ValueError(f"{what} has shape {given.shape}, expected {(count,)}")
+    array = np.ascontiguousarray(np.broadcast_to(given, count))
+    if np.any((array == 0) | (array > lib.PEEL_NUMBER_MAX)):
+        raise ValueError(f"{what}: a report number must be from 1 to 2^48 - 1")
+    return array
+
+
+def checked_keys(keys: Keys, count: int) -> Keys:
+    """Return all three kinds of keys, one row per bundle."""
+    return Keys(*(key_rows(getattr(keys, name), count, f"keys.{name}") for name in ("seal", "index", "receipt")))
 
 
 class Keyring:

@@ -20,7 +20,7 @@ from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.attackers import ATTACKS, default_shares
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
-from peel_tools.simulation.session import Plan, Rig, true_means
+from peel_tools.simulation.session import Plan, SimulatedSite, true_means
 from peel_tools.simulation.truth import MOMENT_SECONDS
 
 __all__ = ["Demonstration", "Outcome"]
@@ -109,7 +109,7 @@ class Demonstration:
         with ExitStack() as undo:
             self.folder = self._prepare(undo)
             categorical = round(_CATEGORICAL_SHARE * self._devices)
-            rig = Rig(
+            rig = SimulatedSite(
                 self.folder,
                 numeric=self._devices - categorical,
                 categorical=categorical,

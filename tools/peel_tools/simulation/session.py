@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A session puts a simulation together from a fleet folder, a truth file and a broker; a rig is a site with simulated devices."""
+"""A session puts a simulation together from a fleet folder, a truth file and a broker; `SimulatedSite` is a site with simulated devices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from peel_tools.simulation.runner import Confirmation, Progress, Simulation
 from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, Traces, from_q15
 from peel_tools.simulation.truth import Truth
 
-__all__ = ["Plan", "Rig", "Session", "fleet_of", "make_fleet", "true_history", "true_means"]
+__all__ = ["Plan", "Session", "SimulatedSite", "fleet_of", "make_fleet", "true_history", "true_means"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +203,7 @@ def fleet_of(folder: Path, name: str, profiles: Sequence[Path], devices: Mapping
 _POLL_SECONDS = 0.3
 
 
-class Rig(Site):
+class SimulatedSite(Site):
     """A site with simulated devices and their truth, for the demonstration and tests.
 
     Parameters
