@@ -229,7 +229,7 @@ def test_the_quota_holds_the_fleet_back_and_says_so(fleet: Fleet, broker: Broker
         (["--attack", "nothing=0.1"], "unknown attack 'nothing'"),
         (["--attack", "overreport=0.1"], "fits no device of this fleet"),
         (["--devices", "21"], "--devices 21: the fleet has only 20 that are not revoked"),
-        (["--attack", "stuck=0.6", "--attack", "noise=0.6"], "needs 12 devices, only 8 are left"),
+        (["--attack", "stuck=0.6", "--attack", "noise=0.6"], "needs 12 devices, and only 8 are left"),
         (["--attack", "garbage=0.6", "--attack", "replay=0.6"], "add up to more than 1"),
     ],
 )
