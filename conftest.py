@@ -63,6 +63,7 @@ PLACES = {
     "hil_tests/unit": "quick",
     "tools/research/tests/lab/test_lab_mechanisms_textbook.py": "slow",
     "tools/research/tests/lab/test_lab_tables.py": "slow",
+    "tools/research/tests/lab/test_ratios.py": "slow",
     "tools/research/tests/lab/test_rivals.py": "slow",
     "tools/research/tests/test_bench_alone.py": "slow",
     "tools/research/tests/test_bench_disk.py": "broker",
@@ -114,7 +115,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("hypothesis_seed", None) is None:
         config.option.hypothesis_seed = seed
     # Without its database Hypothesis tries the same examples on every machine. A busy machine is not a fault of a test.
-    hypothesis.settings.register_profile("peel", database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.register_profile(
+        "peel", database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
     hypothesis.settings.load_profile("peel")
     _seed_system_entropy()
     # Without bytecode files every command that a test starts compiles the whole package first.

@@ -120,7 +120,7 @@ def test_a_power_cut_at_every_byte_of_every_write(block: int) -> None:
     assert files.cuts > 100_000
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200), st.integers(0, 3)), min_size=1, max_size=25))
 def test_cut_after_cut(lives: list[tuple[int, int, int]]) -> None:
     """Many cuts in a row, each on the state that the one before left: numbers still only rise."""

@@ -46,7 +46,7 @@ def allowed(issue: IssuedBundle, now: datetime) -> int:
     return int(last_allowed(first, np.array([elapsed], np.int64), quota, period, ALLOWANCE)[0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     lives=st.lists(st.integers(0, 5000), min_size=1, max_size=20),
     quota=st.sampled_from([1, 7, 96, 1000]),

@@ -261,7 +261,7 @@ def run_scenario(folder: Path, rng: Rng, steps: int = 30) -> None:
         scenario.site.store.close()
 
 
-@pytest.mark.parametrize("place", range(20))
+@pytest.mark.parametrize("place", [*range(6), *(pytest.param(place, marks=pytest.mark.slow) for place in range(6, 20))])
 def test_scenarios_of_honest_devices(tmp_path: Path, rng: Rng, place: int) -> None:
     run_scenario(tmp_path, rng)
 

@@ -121,7 +121,7 @@ def most_in_a_window(times: list[int]) -> int:
     return most
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(
     quota=st.sampled_from([1, 2, 3, 8, 15, 17, 96, 600]),
     deep=st.booleans(),

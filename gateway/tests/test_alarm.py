@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The alarm over many exposed devices, as far as other workers tell of them."""
+"""The alarm about many exposed devices, with exposures reported by other workers."""
 
 from __future__ import annotations
 

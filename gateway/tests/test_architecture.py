@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The invariants of ARCHITECTURE.md about who may know whom, walked over the imports of every module."""
+"""The import rules of ARCHITECTURE.md hold in every module of the gateway."""
 
 from __future__ import annotations
 

@@ -90,6 +90,7 @@ def test_a_hoard_cannot_own_a_bucket(fleet: Callable[[int], Any], delivery: str)
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["at once", "one by one", "a bucket each"])
 @pytest.mark.parametrize("quota", [24, 96, 250, 300])
 def test_nor_where_the_quota_has_less_than_a_report_for_a_bucket(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Looked up or multiplied: a report decodes to the same, and gets the same verdict."""
+"""Codewords decode to the same values and verdicts by table lookup and by matrix product."""
 
 from __future__ import annotations
 

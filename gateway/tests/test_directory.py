@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The directory is the same list of devices as before it was columns, whatever is added, changed or read back."""
+"""DeviceDirectory, whose devices are columns, equals a plain list of devices after any changes."""
 
 from __future__ import annotations
 

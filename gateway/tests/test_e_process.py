@@ -356,7 +356,7 @@ def test_a_device_that_said_nothing_has_no_evidence() -> None:
         e_process.explain(e_process.new_states(1)[0])
 
 
-def test_words() -> None:
+def test_sentences() -> None:
     names = ["heat", "dust", "rain", "wind", "hail", "snow", "salt"]
     told = Evidence(name="one unit", index=1, events=57, trials=60, bound=0.7311, since=900)
     assert in_words(told, "attribute", names) == (

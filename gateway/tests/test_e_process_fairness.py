@@ -113,7 +113,7 @@ def honest_coin(tau: Fraction, symbols: int, mechanism: str, reading: Fraction, 
     st.integers(0, 200),
     st.fractions(-1, 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_honest_device_is_expected_to_gain(
     mechanism: str, k: int, epsilon: float, seed: int, length: int, reading: Fraction
 ) -> None:

@@ -89,7 +89,7 @@ def arrays(events: list[Event], row: int = 0) -> Events:
 
 @pytest.mark.slow
 @given(histories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_kernel_does_what_the_reference_does(history: tuple[Bets, list[Event]]) -> None:
     """Capital after every event and the whole record at the end, to the last bit."""
     bets, events = history
@@ -137,7 +137,7 @@ def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:
 
 
 @given(histories(), st.lists(st.integers(0, 400), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_does_not_matter_how_a_stream_is_cut_into_batches(
     history: tuple[Bets, list[Event]], cuts: list[int]
 ) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fleet folder that goes bad under a running gateway, in every way we can think of, and comes back."""
+"""The fleet folder becomes unusable under a running gateway, in many ways, and is repaired."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows that are the same are found together, whether a table of all values is small or would be huge."""
+"""Grouping of equal rows, with few and with very many possible values."""
 
 from __future__ import annotations
 

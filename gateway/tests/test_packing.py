@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""States of bets, packed for the store: what comes back is what was packed, and nothing else comes back at all."""
+"""Packed test states: unpacking returns the packed state, and damaged bytes are refused."""
 
 from __future__ import annotations
 

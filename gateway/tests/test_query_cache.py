@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Answers that are kept: true ones for good, slow ones for a while."""
+"""The query cache: fast answers are exact, slow answers are reused for a while."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Receipts: true, after the commit, under the right key, not too often, and again for a device that missed one."""
+"""Receipts: correct, sent after the commit, sealed for the device, limited in rate, and repeated on request."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many faults at once, under load, with attackers: afterwards every single report is where it belongs."""
+"""Many faults at once, under load, with attackers: afterwards every report is accounted for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device whose state was given up, since it was silent, is judged exactly as if it had stayed in memory."""
+"""A silent device whose state was dropped from memory is judged exactly as if it had stayed."""
 
 from __future__ import annotations
 

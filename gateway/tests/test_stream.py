@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reports out of a stream of MQTT packets: every packet goes one way, whole, however the stream is cut."""
+"""The stream of MQTT packets: every packet is handled whole, however the bytes are split."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Upgrades by a step that exists only here: what is refused before and after, and what an upgrade does and keeps."""
+"""Upgrades of the database, by a step that exists only in this test: refusals, changes, and kept data."""
 
 from __future__ import annotations
 

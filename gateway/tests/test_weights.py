@@ -87,7 +87,7 @@ NUMBERS = 2**48 - 1
 """As many reports as a device has numbers for."""
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.sampled_from([1, 2**31, NUMBERS - 1, NUMBERS]), min_size=1, max_size=4), st.floats(0.001, 0.999))
 def test_no_sum_overflows_where_counts_are_as_large_as_they_can_be(counts: list[int], cap: float) -> None:
     held = report_counts(np.resize(counts, MANY_DEVICES).tolist())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Commands as documents show them, and a place where they can be typed."""
+"""Read the commands that a document shows, and type them into a shell."""
 
 from __future__ import annotations
 

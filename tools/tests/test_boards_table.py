@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of boards agrees with itself and with the device's side, and nobody keeps another."""
+"""The table of boards is consistent, matches the firmware, and is the only such list."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The broker of our own: starts, keeps its port, keeps sessions when told to."""
+"""The test broker starts, keeps its port, and keeps sessions if told to."""
 
 from __future__ import annotations
 

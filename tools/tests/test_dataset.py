@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One's own data: names that profiles allow, columns that can be used, profiles that suit them."""
+"""CSV data of users: names, usable columns, and the profiles that fit them."""
 
 from __future__ import annotations
 

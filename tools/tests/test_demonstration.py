@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel demo` says no when what it shows is not as it must be."""
+"""`peel demo` fails when its result is wrong."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An outbox read from outside: whole frames alone, and whatever a running device does to its files meanwhile."""
+"""Reading a device's outbox from outside: only whole frames, while the device changes its files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel fleet` as it is typed: killed, twice at once, into a closed pipe, and with strange words."""
+"""`peel fleet` when it is killed, run twice at once, writes into a closed pipe, or gets strange arguments."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The demonstration on a screen: what it draws fits, however wide the names and whatever the numbers' size."""
+"""The live view of the demonstration fits the terminal for any names and numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The attacker's reading of MQTT: nothing lost and nothing invented, however the stream is chopped."""
+"""The attacker's MQTT parser loses and invents nothing, however the stream is split."""
 
 from __future__ import annotations
 

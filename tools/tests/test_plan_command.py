@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``peel plan`` as people type it."""
+"""`peel plan`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ports for servers: processes that run at the same time are given others."""
+"""Free ports: processes that run at the same time get different ones."""
 
 from __future__ import annotations
 

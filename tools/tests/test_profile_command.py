@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``peel profile`` as a person types it."""
+"""`peel profile`."""
 
 from __future__ import annotations
 

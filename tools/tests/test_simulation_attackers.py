@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each attacker does what it says: seen with the keys and the reconstruction, apart from any gateway."""
+"""Each attacker does what it says, checked with the fleet's keys and without a gateway."""
 
 from __future__ import annotations
 
@@ -115,6 +115,7 @@ def test_loss_leaves_gaps(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     assert len(mine) < 0.8 * max(mine)
 
 
+@pytest.mark.slow
 def test_devices_that_reuse_jump_and_overspend_hold_their_keys(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     for kind in ("reuse", "flood", "budget", "target", "encoder", "noise"):
         folder = tmp_path / kind

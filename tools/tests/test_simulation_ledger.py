@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Numbers of simulated devices: never twice, never beyond the quota."""
+"""Simulated devices use no number twice and stay within their quota."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attacks that are started and stopped while one watches: the file, the fleet, and all of it over HTTP."""
+"""Attacks are started and stopped during a demonstration: by the file, in the fleet, and over HTTP."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One version of the software, and one of the wire format. peel.h has both; whatever must repeat them repeats them truly."""
+"""The versions of software and wire format in peel.h, and all their copies."""
 
 from __future__ import annotations
 

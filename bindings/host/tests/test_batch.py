@@ -85,7 +85,7 @@ def test_nothing_and_empty() -> None:
     assert open_many(Keyring([], [], 1, [], KEYS.of([])), [b"x" * 40]).code[0] < 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.binary(max_size=200), max_size=6))
 def test_any_bytes_are_accounted_for(payloads: list[bytes]) -> None:
     opened = open_many(RING, payloads)
@@ -94,7 +94,7 @@ def test_any_bytes_are_accounted_for(payloads: list[bytes]) -> None:
         assert opened.length[opened.message == position].sum() == len(payload)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_any_changed_byte_of_a_frame_is_refused(position: int, change: int) -> None:
     frame = bytearray(frames(SMALL, [0], [44])[0])

@@ -40,7 +40,7 @@ def test_every_single_trit_change_leaves_a_residual() -> None:
             assert residual.min() > 100 * projection.MAX_HONEST_RESIDUAL
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), width=st.integers(2, 300))
 def test_rows_are_balanced_for_any_seed(seed: int, width: int) -> None:
     phi = projection.matrix(seed, width)
@@ -49,7 +49,7 @@ def test_rows_are_balanced_for_any_seed(seed: int, width: int) -> None:
     assert set(np.unique(phi)) <= {-1, 0, 1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_packed_and_batched_codewords_agree(data: st.DataObject) -> None:
     width = data.draw(st.integers(2, 1024))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Advice that could do harm is followed: each test makes the condition, runs the printed command, and looks at what is left."""
+"""Advice that could do harm: each test makes the condition, runs the printed command, and checks the result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Copies of the database, made while reports come in, and put back; and what an old one means."""
+"""Backups of the database: made while reports arrive, restored, and refused when too old."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The unit for systemd and the container file: judged by systemd, and held against what the gateway does."""
+"""The systemd unit and the container file: checked by systemd, and compared with the running gateway."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel doctor` on surroundings that are well, and on such that are not, each in its own way."""
+"""`peel doctor`, on a healthy installation and with one fault at a time."""
 
 from __future__ import annotations
 

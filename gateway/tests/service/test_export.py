@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway export`, read back by others: Python's csv module, and pyarrow."""
+"""`peel gateway export`: its files are read back by Python's csv module and by pyarrow."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Worse than bad input: full disk, locked and damaged database, closed doors."""
+"""Faults of the machine: a full disk, a locked or damaged database, missing permissions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Groups of devices: what is estimated of a group is what a gateway would estimate that had heard nobody else."""
+"""Groups of devices: a group's estimate equals that of a gateway with these devices alone."""
 
 from __future__ import annotations
 

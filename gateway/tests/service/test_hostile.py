@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Messages that are made to hurt, and exposures that nobody may overlook."""
+"""Hostile messages are survived, and exposures are published."""
 
 from __future__ import annotations
 

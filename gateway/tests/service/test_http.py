@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The API of a running gateway: what it says, to whom, and how it refuses."""
+"""The API of a running gateway: answers, access control, refusals."""
 
 from __future__ import annotations
 

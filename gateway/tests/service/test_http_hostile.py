@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Clients that do HTTP harm, over plain sockets: slow ones, long ones, many, and those that do not read."""
+"""Hostile HTTP clients over plain sockets: slow, oversized, numerous, or not reading."""
 
 from __future__ import annotations
 

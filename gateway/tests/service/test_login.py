@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A browser's way in: the page without a token, the cookie for one, and what neither gives away."""
+"""Login in a browser: the page without a token, the session cookie, and wrong tokens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A gateway that moves to PostgreSQL and back, by its commands; and what these refuse."""
+"""`peel gateway migrate` moves a gateway to PostgreSQL and back, and refuses what it cannot move."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Metrics, alerts and dashboard, judged by Prometheus's own tool and held against a running gateway."""
+"""Metrics, alerts and dashboard: checked by promtool, and compared with a running gateway."""
 
 from __future__ import annotations
 

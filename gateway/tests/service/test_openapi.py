@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The description at /api/openapi.json, held against the routes of a running gateway and against what it answers."""
+"""/api/openapi.json matches the routes and the answers of a running gateway."""
 
 from __future__ import annotations
 

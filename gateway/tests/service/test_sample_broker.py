@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sample configuration of mosquitto, run as it stands but for paths and port: TLS, logins, and an ACL that holds."""
+"""The sample configuration of mosquitto, with only paths and port changed: TLS, logins, ACL."""
 
 from __future__ import annotations
 

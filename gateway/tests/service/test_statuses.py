@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The gateway hears what devices say of themselves, from a real broker, and shows it beside what their reports prove."""
+"""Status messages of devices, from a real broker to the API."""
 
 from __future__ import annotations
 

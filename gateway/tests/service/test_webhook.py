@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The webhook, against a real HTTP server that answers well, badly, or not at all."""
+"""The webhook, against an HTTP server that succeeds, fails, or does not answer."""
 
 from __future__ import annotations
 

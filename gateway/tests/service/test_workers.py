@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Several workers on one fleet: they share it out, take over from each other, and count everything once."""
+"""Several workers on one fleet: they divide the partitions, take over from each other, and count every report once."""
 
 from __future__ import annotations
 

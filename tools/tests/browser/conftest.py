@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures: a browser, pages that must not complain, and gateways to look at."""
+"""Fixtures: a browser, pages whose console must stay empty, and gateways behind them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page before a demonstration: the truth, the switches, and that everybody can read it."""
+"""The page of a demonstration: true values, switches, accessibility."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page in a browser, before a gateway of our own: it fills by itself, explains, filters, logs in, and comes back."""
+"""The page of a gateway in a browser: loading, explanations, filters, login, reconnection."""
 
 from __future__ import annotations
 

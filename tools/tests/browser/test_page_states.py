@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page when not all is well: slow, refused, quiet, crowded, narrow, on paper, by keyboard."""
+"""The page in difficult states: slow, refused, quiet, crowded, narrow, printed, by keyboard."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def nobody(devices: int) -> UsedNumbers:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 60)), max_size=40), max_size=6), st.integers(1, 6))
-def test_seen_is_a_set_of_numbers_whatever_the_order(batches: list[list[tuple[int, int]]], most: int) -> None:
+def test_used_numbers_are_a_set_in_any_order(batches: list[list[tuple[int, int]]], most: int) -> None:
     """Against plain sets: what may still come is what was neither used nor given up, and no more holes are kept than asked for."""
     seen = nobody(3)
     used: list[set[int]] = [set(), set(), set()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each way to be exposed, in a sentence with its figures."""
+"""The sentence for each cause of exposure, with its figures."""
 
 from __future__ import annotations
 

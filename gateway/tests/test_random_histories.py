@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever devices, clocks and operators do, in any order: no batch fails, and the log plays to what is stored."""
+"""Random histories of devices, clocks and operators: no batch fails, and a recount of the log gives what is stored."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_story_can_be_stored_and_recounted(make_lab: MakeLab, rng: Chance, seed: int) -> None:
+def test_any_history_can_be_stored_and_recounted(make_lab: MakeLab, rng: Chance, seed: int) -> None:
     lab = make_lab(harmony_profile(4, quota=60, period=3600), krr_profile(4), hashing_profile(200), devices=6)
     story = Story(lab, rng)
     for step in range(90):
