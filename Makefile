@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # make run       broker, gateway and a simulated fleet on this machine; Ctrl-C stops all of it
 # make test      checks and all tests, emulated boards included
-# make quick     what one runs while editing: lint, types, tests without boards, brokers and storms
+# make quick     run while editing: lint, types, and the tests of less than about a second that need no server
 # make explore   the tests that make random choices, each round with a new seed, until one fails or Ctrl-C
 # make coverage  which lines the tests run, boards apart: the total and the ten files with the least
 # make check     formatting, lint, types, warnings, a few of the proofs

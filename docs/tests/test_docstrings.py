@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
 
 from project_files import name_of, tracked
 
@@ -14,16 +14,15 @@ ENDS = re.compile(r"[.:!?)`\"\]]$")
 BROKEN = re.compile(r"[^:]:\n\s*\n\s*[a-z]")
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
-    """Yield every string that is a statement, with its place."""
-    for path in tracked("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.Expr)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                yield f"{name_of(path)}:{node.lineno}", node.value.value.strip()
+@functools.cache
+def docstrings() -> list[tuple[str, str]]:
+    """Return every string that is a statement, with its place."""
+    return [
+        (f"{name_of(path)}:{node.lineno}", node.value.value.strip())
+        for path in tracked("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
 
 
 def test_every_docstring_begins_with_a_whole_paragraph() -> None:
