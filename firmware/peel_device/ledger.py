@@ -8,7 +8,8 @@ cannot repeat one, and the flash never records less than was spent.
 In any window of `period` seconds at most `quota` numbers are handed out (SPEC section 10). Let the burst be b and the
 block m. The bucket holds b - m + 1 tokens and gains quota + 1 - b per period. A window begins with at most m - 1
 numbers left of a paid block, finds at most b - m + 1 tokens, and gains less than quota + 1 - b more: together less
-than quota + 1. A ledger that does not know what was used before (an erased flash) begins with an empty bucket.
+than quota + 1. A ledger that begins above number 1 starts with an empty bucket, as the device
+may just have used its tokens. One that begins at 1 starts full.
 
 The bucket's level is saved with each reservation. Between reservations it only grows, so the saved level is safe
 after a reboot.
@@ -19,9 +20,9 @@ the first number is used, so that a missing copy is noticed.
 
 Numbers begin at the bundle's `first_number` if that is higher, and end at its `last_number`. If both copies are lost,
 only a bundle with a higher `first_number` than all before says where to continue. The highest `first_number` applied
-so far has a record of its own; if that record is doubtful, the device stops.
+so far has a record of its own. If the ledger is lost and that record is doubtful too, the device stops.
 
-Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep two per report.
+Flash wear: one record of 45 bytes per block of numbers (up to 32 reports); with deep sleep three per report.
 """
 
 from peel_device.bucket import MICRO, Bucket

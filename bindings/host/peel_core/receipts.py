@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Receipts (SPEC section 11): the report numbers that a gateway has stored. Written in batches, read one by one."""
+"""Receipts (SPEC section 11): the report numbers that a device need not send again. Written in batches, read one by one."""
 
 from __future__ import annotations
 

@@ -21,19 +21,19 @@ class GatewayTime:
     tick: int = 0
     """Milliseconds of the gateway's life: never runs backwards."""
     wall: int = 0
-    """Unix milliseconds that go with the tick: never below what the wall clock said before."""
+    """A time in Unix milliseconds that only moves forward. After a clock that was too fast it stays ahead; `seen` is the present."""
     seen: int = 0
-    """The last wall-clock time; while behind, the one before the machine went off, and what has passed since."""
+    """The present as far as known: what the wall clock last said; while that is not trusted, the last trusted time plus what has passed."""
     boot: int = 0
     steady: int = 0
     behind: int = 0
     """The time that the wall clock must reach before it is trusted again; 0 while it is trusted."""
     stepped: int = 0
-    """`wall` after the last step, ahead or back."""
+    """The value of `wall` just after the clock last jumped."""
 
     @property
     def doubtful(self) -> bool:
-        """Whether the wall clock is, or has lately been, of a kind that nothing should be deleted by."""
+        """Whether the wall clock is not trusted, or jumped less than a day ago: then nothing is deleted by age."""
         return bool(self.behind) or (self.stepped > 0 and self.wall - self.stepped < DOUBT)
 
 

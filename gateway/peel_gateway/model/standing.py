@@ -38,7 +38,7 @@ class Standing(enum.Enum):
         f"Not heard for {MISSED} times as long as it should be, and for `health.silent_seconds`; or not since the gateway's clock, "
         "which was further ahead than that, was put right.",
     )
-    ACTIVE = "active", "Senders when it should be."
+    ACTIVE = "active", "Heard when it should be."
 
     def __init__(self, label: str, sentence: str) -> None:
         self.label = label

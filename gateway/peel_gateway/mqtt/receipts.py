@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Receipts: tell devices which of their reports are stored, at a limited rate.
 
-A device keeps a report until a receipt acknowledges it. After a commit, each device with reports in the batch, also redelivered ones,
-is due a receipt. The receipt is published at once, or when the pause after the device's last one is over. It is retained, at QoS 0:
-if it is lost, the device sends its reports again and gets another. No state is stored; the store's content is enough.
+A device keeps a report until a receipt acknowledges it. After a commit, each device that sent a report in the batch, even
+one that was stored before, is owed a receipt. The receipt is published at once, or when the pause after the device's last one is over.
+It is retained, at QoS 0: if it is lost, the device sends its reports again and gets another. What is owed is kept in memory only; a receipt
+is computed from the store.
 """
 
 from __future__ import annotations

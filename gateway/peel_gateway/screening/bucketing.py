@@ -7,20 +7,19 @@ A device takes at most `quota` numbers per `period`, so in any stretch of time i
     capacity = ceil(1.1 quota bucket_seconds / period)
 
 **The rule.** All reports of one device in one bucket have numbers within `capacity` consecutive ones. A device cannot choose which
-attribute a number assigns, so it cannot choose what a bucket holds of it: sending numbers early, late or never does not bring distant
-numbers together. The rule does not look at signs or attributes, and refuses no report.
+attribute a number assigns, so it cannot choose which attributes land in one bucket: whatever it delays or leaves out, distant numbers
+never share a bucket. The rule does not look at signs or attributes, and refuses no report.
 
 Within the rule a report is bucketed, in this order of preference:
 
-1. in the bucket of its receipt, if its number continues the numbers there;
+1. in the bucket in which it arrived, if its number continues the numbers there;
 2. in an earlier bucket whose numbers it lies between or continues (late reports find the others of their time);
 3. in the latest earlier bucket that holds nothing of the device: a backlog fills the buckets of the outage, newer numbers in newer
    buckets, and a hoard is spread over the time in which it was saved;
 4. under no time (`NO_BUCKET`): it counts in estimates over the whole life, and in no bucket.
 
-Where the capacity is less than one report before it is rounded, one number is the capacity of a *stretch* of buckets: as many buckets as
-the quota has one report for. Capacity begins at a device's enrolment, or at its first report if that is earlier. No report goes into a
-bucket after its receipt.
+If the quota allows less than one report per bucket, several buckets are counted together as a *stretch*, long enough for one report.
+Capacity begins at a device's enrolment, or at its first report if that is earlier. No report goes into a bucket after its arrival.
 
 A clock that was ahead for a while leaves reports in future buckets. They stay there. Once the clock is right, nothing beyond now is
 looked up, searched or bucketed.
@@ -58,11 +57,11 @@ NO_BUCKET = 0
 _LAST = 2**32 - 1
 """The log has 32 bits for a bucket: what a clock files after 7 February 2106 has no time."""
 LOOKBACK = 4096
-"""Most buckets that are searched for capacity, from the receipt back: two weeks of five minutes each."""
+"""Most buckets that are searched for capacity, from the arrival back: two weeks of five minutes each."""
 _KEPT = LOOKBACK + 288
-"""Buckets of which it is known how full they are, from now back. What was received before, and is replayed only now, finds no room."""
+"""Spans are kept for this many buckets back from now. A report that arrived earlier and is replayed now gets no bucket."""
 _FURTHER = 256
-"""Stretches that are searched below those that a device's last backlog has filled."""
+"""Stretches that are searched before the oldest one that the device's last backlog filled."""
 _NO_NUMBER = 2**62
 """Above every report number."""
 _LONGEST = 288
@@ -71,16 +70,16 @@ _LONGEST = 288
 
 @dataclass(frozen=True)
 class Crowded:
-    """Devices that send more than their newest bucket holds, or out of order: what they have in older buckets must be known."""
+    """Devices whose reports came late, out of order or too many for one bucket. Their older buckets must be looked up to place them."""
 
     devices: Positions
     """Positions among the senders."""
     stretch: Ints
     """Seconds over which the capacity of each is counted."""
     begins: Ints
-    """The oldest bucket that must be looked at, of each: a stretch begins with it."""
-    receipt: Ints
-    """Of every report of the batch: the bucket of its receipt, which is not after `newest`."""
+    """For each device, the oldest bucket to look at. It is the first bucket of a stretch."""
+    arrival: Ints
+    """Of every report of the batch: the bucket in which it arrived, which is not after `newest`."""
     newest: int
     """The bucket of now."""
 
@@ -101,8 +100,8 @@ def kept_from(now: int, bucket_seconds: int) -> int:
     return max(0, now // 1000 // bucket_seconds - _KEPT) * bucket_seconds
 
 
-def receipts(batch: Batch, bucket_seconds: int, now: int) -> Ints:
-    """The bucket of each report's receipt; what seems to come from the future was received while the clock was wrong."""
+def arrival_buckets(batch: Batch, bucket_seconds: int, now: int) -> Ints:
+    """Return the bucket in which each report arrived; one that seems to come from the future arrived while the clock was wrong."""
     bucket = np.minimum(batch.received, now) // 1000 // bucket_seconds * bucket_seconds
     return np.where(bucket > _LAST, NO_BUCKET, bucket)
 
@@ -120,8 +119,8 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
     rows = batch.order[fresh[batch.order]]
     first = np.flatnonzero(np.diff(batch.at[rows], prepend=-1))
     who, coming = Positions(batch.at[rows[first]]), np.diff(first, append=len(rows))
-    receipt = receipts(batch, bucket_seconds, now)
-    oldest, newest = (each.reduceat(receipt[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
+    arrival = arrival_buckets(batch, bucket_seconds, now)
+    oldest, newest = (each.reduceat(arrival[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
     lowest, highest = batch.number[rows[first]], batch.number[rows[first + coming - 1]]  # rows are in this order
     rates = cache.context.quotas(Slots(batch.senders[who]))
     seconds = stretch(*rates, bucket_seconds)
@@ -144,7 +143,7 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
         devices=who,
         stretch=seconds,
         begins=np.maximum(begins // seconds, -(-kept_from(now, bucket_seconds) // seconds)) * seconds,
-        receipt=receipt,
+        arrival=arrival,
         newest=now // 1000 // bucket_seconds * bucket_seconds,
     )
 
@@ -166,7 +165,7 @@ def assign_buckets(
     crowded: Crowded,
     bucket_seconds: int,
 ) -> tuple[Ints, BucketSpanTable, DeviceStates]:
-    """Choose the bucket of each report that counts; the others get that of their receipt.
+    """Choose the bucket of each report that counts; the others get that of their arrival.
 
     Returns
     -------
@@ -176,7 +175,7 @@ def assign_buckets(
         Rows that the store's rows must be widened by.
     states : DeviceStates
     """
-    bucket = crowded.receipt.copy()
+    bucket = crowded.arrival.copy()
     capacities = bucket_capacity(*cache.context.quotas(Slots(batch.senders[crowded.devices])), crowded.stretch)
     ids = cache.context.ids(batch.senders)
     down_to = states.bucketed_down_to.copy()
@@ -230,7 +229,7 @@ def _spans(device: Positions, bucket: Ints, number: Ints) -> _Spans:
 class _Shelf:
     """The stretches of one device, from the one that begins with `begin` on: the lowest and the highest number in each.
 
-    The numbers between these two are the stretch's *window*. Windows do not overlap, except where receipts or quotas force it.
+    The numbers between these two are the stretch's *window*. Windows do not overlap, except where arrivals or quotas force it.
     """
 
     def __init__(self, begin: int, newest: int, seconds: int, bucket_seconds: int, *, capacity: int) -> None:
@@ -245,12 +244,12 @@ class _Shelf:
         np.minimum.at(self._low, place[within], lowest[within])
         np.maximum.at(self._high, place[within], highest[within])
 
-    def file(self, receipt: Ints, number: Ints) -> Ints:
-        """Return the buckets of reports: those of the newest receipt are bucketed first, of these the newest numbers."""
+    def file(self, arrival: Ints, number: Ints) -> Ints:
+        """Return the buckets of reports: those of the newest arrival are bucketed first, of these the newest numbers."""
         windows = _Windows(self._low, self._high, self._capacity)
-        result = np.full(len(receipt), NO_BUCKET, np.int64)
-        for newest in np.unique(receipt)[::-1].tolist():
-            rows = np.flatnonzero(receipt == newest)
+        result = np.full(len(arrival), NO_BUCKET, np.int64)
+        for newest in np.unique(arrival)[::-1].tolist():
+            rows = np.flatnonzero(arrival == newest)
             rows = rows[np.argsort(-number[rows], kind="stable")]
             windows.end_at((newest - self._begin) // self._seconds)
             place = windows.file(number[rows])
@@ -339,7 +338,7 @@ class _Windows:
 
 
 def _older(before: DeviceStates, after: DeviceStates, ids: Ints, held: _Spans) -> BucketSpanTable:
-    """Return what comes into buckets that are not their device's newest: put there now, or until now in its newest."""
+    """Return the spans to store for older buckets: those filled now, and the former newest one of each device that began another."""
     older = held.bucket < after.newest_bucket[held.device]
     moved = np.flatnonzero((after.newest_bucket != before.newest_bucket) & (before.newest_bucket > 0))
     columns = (
@@ -362,7 +361,7 @@ def _newest(held: _Spans) -> _Spans:
 def _after_a_wrong_clock(
     added: _Spans, now: int, states: DeviceStates, ids: Ints, bucket_spans: BucketSpanTable
 ) -> Bools:
-    """Find the buckets that are their device's newest although the clock once was further: those in which it has nothing yet."""
+    """Return True for devices whose newest bucket on record is in the future, as the clock was ahead, and whose present one is empty."""
     ahead = states.newest_bucket[added.device] > now
     for place in np.flatnonzero(ahead).tolist():
         of = slice(*np.searchsorted(bucket_spans.device, ids[added.device[place]] + np.arange(2)))

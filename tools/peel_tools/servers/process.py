@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Base classes of servers (a process with a log, between `start` and `close`), and free ports for them."""
+"""A base class for servers that run in a `with` block, a restartable process with a log, and free ports."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Connections to PostgreSQL, which are opened again when lost; its errors as the store's; reading and writing through one.
+"""PostgreSQL: connections that reopen when lost, errors translated to the store's, and the shared `Connection` interface.
 
 Rows are written as arrays: one parameter per column, one statement per table. COPY would need a temporary table to merge rows, and the
-server cannot interrupt a client that stops in the middle of a COPY and keeps its locks. The log, which is long, is one row per batch.
+server cannot interrupt a client that stops in the middle of a COPY and keeps its locks. Log rows are few: one per batch, later merged
+into larger segments.
 """
 
 from __future__ import annotations

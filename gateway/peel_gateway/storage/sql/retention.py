@@ -55,7 +55,7 @@ def _old_until(connection: Connection, before: int, now: int) -> int:
 
 
 def prune(connection: Connection, aged: Aged) -> None:
-    """Delete events and keep their sums."""
+    """Delete events. First add them to the sums, and move older checkpoints to the new beginning of the log."""
     put_test_states(connection, as_test_states(connection.rows(_LATEST_CHECKPOINT)))
     pruned = _summed(aged.log, up_to(*read_forfeits(connection), aged.log.device, aged.log.arrival))
     add_pruned(connection, pruned)
