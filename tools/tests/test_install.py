@@ -184,7 +184,7 @@ def test_a_missing_native_module_is_named_with_the_way_to_get_it(installed: Inst
     done = installed.peel("fleet", "provision", "00000003", "--fleet", fleet, "--board", "esp32", "--dry-run")
     assert done.returncode == 7
     assert "no native module for xtensawin" in done.stderr
-    assert "(peel firmware natmod xtensawin) and name it with --module" in done.stderr
+    assert "(`peel firmware natmod xtensawin`) and name it with --module" in done.stderr
 
 
 def test_what_needs_the_sources_says_so(installed: Installed) -> None:
