@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_gateway.model.tables import DeviceTable, LogTable, TallyTable
+from peel_gateway.model.tables import DeviceTable, GapTable, LogTable, TallyTable
 from peel_gateway.model.verdict import Verdict
+from peel_gateway.storage.records import join_tables
 from peel_gateway.storage.store import Archive
 from peel_research.soak.run import soak
 from peel_research.soak.schedule import Fault, make_schedule
@@ -104,6 +106,12 @@ class Cooked:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
         return (lambda *words, **named: self._cook(found(*words, **named))) if callable(found) else found
+
+    @contextmanager
+    def history(self) -> Iterator[Iterator[tuple[LogTable, GapTable]]]:
+        with self._store.history() as events:
+            log, gaps = join_tables(list(events))
+        yield iter([(self._cook(log), gaps)])
 
 
 def first_accepted(log: LogTable) -> Any:
