@@ -182,13 +182,12 @@ def make_ready(stage: Stage, line: str) -> None:
 def expose(stage: Stage, truth: str, shares: dict[str, float], *, cause: str, device: str | None = None) -> None:
     """Have all devices do wrong until the gateway has exposed one, or any, for it."""
     plan = Plan(rate=400, burst=1, shares=shares)
+    deadline = time.monotonic() + 120
     with Session(Fleet(stage.folder / "fleet"), stage.broker_address, stage.folder / truth, plan) as session:
-        session.simulation.run(reports=150)
-        assert session.simulation.drain(30)
-    deadline = time.monotonic() + 30
-    while cause not in (found := causes(stage, device)):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.2)
+        while cause not in (found := causes(stage, device)):
+            assert time.monotonic() < deadline, found
+            session.simulation.run(reports=150)
+            assert session.simulation.drain(30)
 
 
 def causes(stage: Stage, device: str | None) -> list[str | None]:
