@@ -9,7 +9,7 @@ never run it with real keys.
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # ---- 1. Conventions -------------------------------------------------------------------------------------------------
 
@@ -271,13 +271,39 @@ def rule(epsilon: int, k: int) -> int:
     return found
 
 
-# ---- 6. Mechanisms --------------------------------------------------------------------------------------------------
+# ---- 6. Questions ---------------------------------------------------------------------------------------------------
 
-HARMONY = 1
-KRR = 2
-HASHING = 3
-MECHANISM_NAMES = {HARMONY: "harmony", KRR: "krr", HASHING: "hashing"}
+SIGN = 1
+CHOICE = 2
+HASHED = 3
 MAX_DOMAIN = 65535
+MAX_BLOCKS = 32
+MAX_WEIGHT = 16
+NO_READING = -(2**31)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive questions with one form, weight and rule."""
+
+    form: int
+    weight: int
+    questions: int
+    symbols: int  # columns of each question
+    domain: int  # d for hashed categories, otherwise 0
+    rule: int
+
+    @property
+    def slots(self) -> int:
+        return self.questions * self.weight
+
+    @property
+    def columns(self) -> int:
+        return self.questions * self.symbols
+
+    @property
+    def units(self) -> int:
+        return hash_count(self.symbols, self.domain) if self.form == HASHED else self.questions
 
 
 @dataclass(frozen=True)
@@ -286,24 +312,26 @@ class Symbol:
     sign: int
 
 
-def harmony_threshold(x: int, rule_: int) -> int:
+def sign_threshold(x: int, rule_: int) -> int:
     x = max(-(2**15), min(2**15, x))
     d = abs(x) * rule_ // 2**15
     return 2**31 + d if x >= 0 else 2**31 - d
 
 
-def harmony(assigned: int, x: int, rule_: int, next_word: Callable[[], int]) -> Symbol:
+def sign(x: int, rule_: int, next_word: Callable[[], int]) -> int:
+    """Return +1 or -1."""
     u = next_word()
-    return Symbol(assigned, +1 if u < harmony_threshold(x, rule_) else -1)
+    return +1 if u < sign_threshold(x, rule_) else -1
 
 
-def krr(value: int, k: int, rule_: int, next_word: Callable[[], int]) -> Symbol:
+def choice(value: int, k: int, rule_: int, next_word: Callable[[], int]) -> int:
+    """Return the true category, or a random one."""
     u = next_word()
     mask = 2 ** (k - 1).bit_length() - 1  # ceil(log2 k) bits
     w = next_word() & mask
     while w >= k:
         w = next_word() & mask
-    return Symbol(value if u < 2 * rule_ else w, +1)
+    return value if u < 2 * rule_ else w
 
 
 def hash_symbols(epsilon: int) -> int:
@@ -332,41 +360,85 @@ def hashed(a: int, v: int, g: int, d: int) -> int:
     return int(sum(products) % g)
 
 
-def check_sizes(mechanism: int, k: int, domain: int, width: int) -> None:
-    """Refuse values that the mechanism does not allow. `domain` is d for local hashing and 0 for the others."""
-    refuse_if(mechanism not in MECHANISM_NAMES, "mechanism")
-    most = MAX_HASH_SYMBOLS if mechanism == HASHING else MAX_WIDTH
-    refuse_if(k > most, "width")
-    check_width(k, width, 1 if mechanism == HARMONY else 2)
-    refuse_if(not (2 <= domain <= MAX_DOMAIN if mechanism == HASHING else domain == 0), "domain")
+def check_blocks(blocks_: list[Block], width: int) -> None:
+    """Refuse in the order of section 9."""
+    refuse_if(not 1 <= len(blocks_) <= MAX_BLOCKS, "block")
+    refuse_if(not 2 <= width <= MAX_WIDTH, "width")
+    columns = 0
+    for block in blocks_:
+        check_shape(block)
+        columns += block.columns
+        refuse_if(columns > width, "width")
+        refuse_if(not (2 <= block.domain <= MAX_DOMAIN if block.form == HASHED else block.domain == 0), "domain")
+        refuse_if(not 1 <= block.rule < 2**31, "rule")
 
 
-def perturb(mechanism: int, rule_: int, k: int, domain: int, word: int, readings: list[int], drbg: Drbg) -> Symbol:
-    """Return the symbol of a report. `word` is WORD of section 7."""
-    check_sizes(mechanism, k, domain, MAX_WIDTH)
-    refuse_if(not 1 <= rule_ < 2**31, "rule")
-    refuse_if(len(readings) != (k if mechanism == HARMONY else 1), "reading")
-    if mechanism == HARMONY:
-        assigned = assign(word, k)
-        return harmony(assigned, readings[assigned], rule_, drbg.word)
-    value = readings[0]
-    refuse_if(not 0 <= value < (domain or k), "reading")
-    if mechanism == HASHING:
-        value = hashed(assign(word, hash_count(k, domain)), value, k, domain)
-    return krr(value, k, rule_, drbg.word)
+def check_shape(block: Block) -> None:
+    refuse_if(block.form not in (SIGN, CHOICE, HASHED), "block")
+    refuse_if(not 1 <= block.weight <= MAX_WEIGHT, "block")
+    refuse_if(not (block.questions >= 1 if block.form == SIGN else block.questions == 1), "block")
+    if block.form == SIGN:
+        refuse_if(block.symbols != 1, "width")
+    else:
+        refuse_if(not 2 <= block.symbols <= (MAX_HASH_SYMBOLS if block.form == HASHED else MAX_WIDTH), "width")
 
 
-# ---- 7. The value that a number assigns -----------------------------------------------------------------------------
+def perturb(
+    blocks_: list[Block], width: int, words: tuple[int, int], readings: list[int], drbg: Drbg
+) -> tuple[Symbol, int]:
+    """Return the symbol of a report, and the rule of its question. `words` are WORD0 and WORD1 of section 7."""
+    check_blocks(blocks_, width)
+    refuse_if(len(readings) != sum(block.questions for block in blocks_), "reading")
+    at, question = assigned(blocks_, words[0])
+    block, before = blocks_[at], blocks_[:at]
+    reading = readings[sum(each.questions for each in before) + question]
+    k = sum(each.columns for each in blocks_)
+    if reading == NO_READING:
+        refuse_if(k == width, "reading")
+        answer(block, question, 0, words[1], drbg)  # the words of a reading are drawn, and not used
+        return Symbol(k, +1), block.rule
+    symbol = answer(block, question, reading, words[1], drbg)
+    return Symbol(sum(each.columns for each in before) + symbol.index, symbol.sign), block.rule
 
 
-def index_word(index_key: bytes, header: bytes) -> int:
-    """Return WORD."""
-    return from_le(stream(index_key, header, 4))
+def answer(block: Block, question: int, reading: int, hash_word: int, drbg: Drbg) -> Symbol:
+    """Return the symbol of one question, counted from the block's first column."""
+    if block.form == SIGN:
+        return Symbol(question, sign(reading, block.rule, drbg.word))
+    refuse_if(not 0 <= reading < (block.domain or block.symbols), "reading")
+    if block.form == HASHED:
+        a = assign(hash_word, hash_count(block.symbols, block.domain))
+        reading = hashed(a, reading, block.symbols, block.domain)
+    return Symbol(choice(reading, block.symbols, block.rule, drbg.word), +1)
+
+
+# ---- 7. The question that a number assigns --------------------------------------------------------------------------
+
+
+def index_words(index_key: bytes, header: bytes) -> tuple[int, int]:
+    """Return WORD0 and WORD1."""
+    data = stream(index_key, header, 8)
+    return from_le(data[:4]), from_le(data[4:])
 
 
 def assign(word: int, count: int) -> int:
-    """Return ASSIGN(count)."""
     return word * count // 2**32
+
+
+def assigned(blocks_: list[Block], word: int) -> tuple[int, int]:
+    """Return the block that owns WORD0's slot, and the question's place in it."""
+    slot, at = assign(word, sum(block.slots for block in blocks_)), 0
+    while slot >= blocks_[at].slots:
+        slot -= blocks_[at].slots
+        at += 1
+    return at, slot // blocks_[at].weight
+
+
+def unit(blocks_: list[Block], words: tuple[int, int]) -> int:
+    at, question = assigned(blocks_, words[0])
+    block = blocks_[at]
+    own = assign(words[1], block.units) if block.form == HASHED else question
+    return sum(each.units for each in blocks_[:at]) + own
 
 
 # ---- 8. The projection ----------------------------------------------------------------------------------------------
@@ -426,7 +498,6 @@ UNSEALED = 1
 @dataclass(frozen=True)
 class Header:
     flags: int
-    mechanism: int
     profile: int
     device: int
     number: int
@@ -436,8 +507,6 @@ class Header:
 class ProfileEntry:
     """The parameters of a profile that a reader needs to read its frames."""
 
-    mechanism: int
-    k: int
     width: int
 
 
@@ -463,10 +532,9 @@ class Report:
 
 def header_bytes(header: Header) -> bytes:
     refuse_if(header.flags not in (0, UNSEALED), "flags")
-    refuse_if(header.mechanism not in MECHANISM_NAMES, "mechanism")
     refuse_if(not 1 <= header.device <= MASK32, "device")
     refuse_if(not 1 <= header.number < 2**48, "number")
-    first = bytes([1 << 4 | header.flags, header.mechanism])
+    first = bytes([1 << 4 | header.flags, 0])
     return first + le(header.profile, 4) + le(header.device, 4) + le(header.number, 6)
 
 
@@ -474,8 +542,8 @@ def header_parse(data: bytes) -> Header:
     refuse_if(len(data) < HEADER_BYTES, "length")
     refuse_if(data[0] >> 4 != 1, "version")
     flags = data[0] & 15
-    refuse_if(flags not in (0, UNSEALED), "flags")
-    return Header(flags, data[1], from_le(data[2:6]), from_le(data[6:10]), from_le(data[10:16]))
+    refuse_if(flags not in (0, UNSEALED) or data[1] != 0, "flags")
+    return Header(flags, from_le(data[2:6]), from_le(data[6:10]), from_le(data[10:16]))
 
 
 def frame_length(width: int, flags: int) -> int:
@@ -511,7 +579,6 @@ class Reader:
         header = header_parse(data)
         refuse_if(header.profile not in self.profiles, "profile")
         profile = self.profiles[header.profile]
-        refuse_if(header.mechanism != profile.mechanism, "mechanism")
         length = frame_length(profile.width, header.flags)
         refuse_if(len(data) < length, "length")
         return length
@@ -556,67 +623,90 @@ class Reader:
 @dataclass(frozen=True)
 class Encoder:
     flags: int
-    mechanism: int
     profile: int
     device: int
-    k: int
-    domain: int
     width: int
     seed: int
-    rule: int
+    blocks: list[Block]
     seal_key: bytes
     index_key: bytes
 
     def check(self) -> None:
         refuse_if(self.flags not in (0, UNSEALED), "flags")
         refuse_if(not 1 <= self.device <= MASK32, "device")
-        check_sizes(self.mechanism, self.k, self.domain, self.width)
-        refuse_if(not 1 <= self.rule < 2**31, "rule")
+        check_blocks(self.blocks, self.width)
 
     def encode(self, number: int, readings: list[int], drbg: Drbg) -> tuple[Symbol, bytes]:
         """Return the symbol, which a real device keeps to itself, and the frame."""
         self.check()
-        header = Header(self.flags, self.mechanism, self.profile, self.device, number)
-        nonce = header_bytes(header)
-        word = index_word(self.index_key, nonce)
-        symbol = perturb(self.mechanism, self.rule, self.k, self.domain, word, readings, drbg)
+        header = Header(self.flags, self.profile, self.device, number)
+        words = index_words(self.index_key, header_bytes(header))
+        symbol, rule_ = perturb(self.blocks, self.width, words, readings, drbg)
         packed = pack(codeword(self.seed, self.width, symbol))
-        return symbol, frame_seal(self.seal_key, header, self.rule, packed)
+        return symbol, frame_seal(self.seal_key, header, rule_, packed)
 
 
 # ---- 10. The profile ------------------------------------------------------------------------------------------------
 
 
+MEAN = "mean"
+ABOVE = "above"
+LADDER = "ladder"
+CATEGORY = "category"
+HASHED_KIND = "hashed"
+NUMERIC = (MEAN, ABOVE, LADDER)
+
+
 @dataclass(frozen=True)
 class Attribute:
     name: str
+    kind: str
+    weight: int = 1
     unit: str = ""
-    low: int = 0  # low and high in millionths of the unit
+    low: int = 0  # low, high and thresholds in millionths of the unit
     high: int = 0
+    thresholds: tuple[int, ...] = ()
+    categories: tuple[str, ...] = ()
+    domain: int = 0  # the number of hashed categories without names
+
+    @property
+    def d(self) -> int:
+        return self.domain or len(self.categories)
 
 
 @dataclass(frozen=True)
 class Profile:
     name: str
-    mechanism: int
     epsilon: int
     width: int
     seed: int
     quota: int
     period: int
     attributes: list[Attribute]
-    categories: list[str]  # empty for Harmony, and for local hashing with a domain
-    domain: int = 0  # local hashing without names
     lifetime: int | None = None
 
-    @property
-    def d(self) -> int:
-        return self.domain or len(self.categories)
 
-    @property
-    def k(self) -> int:
-        sizes = {HARMONY: len(self.attributes), KRR: len(self.categories), HASHING: hash_symbols(self.epsilon)}
-        return sizes[self.mechanism]
+def block_of(attribute: Attribute, epsilon: int) -> Block:
+    """Return the questions of one attribute."""
+    if attribute.kind in NUMERIC:
+        questions = 1 if attribute.kind == MEAN else len(attribute.thresholds)
+        return Block(SIGN, attribute.weight, questions, 1, 0, rule(epsilon, 2))
+    if attribute.kind == CATEGORY:
+        k = len(attribute.categories)
+        return Block(CHOICE, attribute.weight, 1, k, 0, rule(epsilon, k))
+    g = hash_symbols(epsilon)
+    return Block(HASHED, attribute.weight, 1, g, attribute.d, rule(epsilon, g))
+
+
+def profile_blocks(profile: Profile) -> list[Block]:
+    """Return all questions in order; neighbouring signs of equal weight are one block."""
+    made: list[Block] = []
+    for block in (block_of(attribute, profile.epsilon) for attribute in profile.attributes):
+        if made and block.form == SIGN and (made[-1].form, made[-1].weight) == (SIGN, block.weight):
+            made[-1] = replace(made[-1], questions=made[-1].questions + block.questions)
+        else:
+            made.append(block)
+    return made
 
 
 def is_name(text: str) -> bool:
@@ -631,32 +721,86 @@ def is_label(text: str, shortest: int) -> bool:
 def check_profile(profile: Profile) -> None:
     """Refuse with the name of the faulty field."""
     refuse_if(not is_name(profile.name), "name")
-    refuse_if(profile.mechanism not in MECHANISM_NAMES, "mechanism")
-    refuse_if(profile.mechanism != HARMONY and len(profile.attributes) != 1, "attribute")
-    refuse_if(profile.mechanism == HARMONY and len(profile.categories) != 0, "category")
-    refuse_if(profile.domain != 0 and (profile.mechanism != HASHING or len(profile.categories) != 0), "domain")
-    check_sizes(profile.mechanism, profile.k, profile.d if profile.mechanism == HASHING else 0, profile.width)
-    rule(profile.epsilon, 2 if profile.mechanism == HARMONY else profile.k)
     refuse_if(not 0 <= profile.seed <= MASK32, "seed")
     refuse_if(not 1 <= profile.quota <= 10**6, "quota")
     refuse_if(not 1 <= profile.period <= 10**8, "period")
     refuse_if(profile.lifetime is not None and not 1 <= profile.lifetime < 2**48, "lifetime")
-    names = [attribute.name for attribute in profile.attributes]
-    refuse_if(len(set(names)) != len(names) or not all(is_name(name) for name in names), "attribute")
-    if profile.mechanism == HARMONY:
-        for attribute in profile.attributes:
-            refuse_if(not is_label(attribute.unit, 0), "unit")
-            refuse_if(not -(10**18) <= attribute.low < attribute.high <= 10**18, "range")
-    refuse_if(len(set(profile.categories)) != len(profile.categories), "category")
-    refuse_if(not all(is_label(category, 1) for category in profile.categories), "category")
+    refuse_if(not 1 <= profile.epsilon <= EPSILON_MAX, "epsilon")
+    refuse_if(not profile.attributes, "attribute")
+    for attribute in profile.attributes:
+        check_attribute(attribute)
+        for other in profile.attributes:
+            check_pair(attribute, other)
+    keys = [(attribute.name, attribute.kind) for attribute in profile.attributes]
+    refuse_if(len(set(keys)) != len(keys), "attribute")
+    made = profile_blocks(profile)
+    refuse_if(len(made) > MAX_BLOCKS, "attribute")
+    check_blocks(made, profile.width)
+
+
+def check_attribute(attribute: Attribute) -> None:
+    refuse_if(not is_name(attribute.name), "attribute")
+    refuse_if(attribute.kind not in (*NUMERIC, CATEGORY, HASHED_KIND), "kind")
+    refuse_if(not 1 <= attribute.weight <= MAX_WEIGHT, "weight")
+    refuse_if(not is_label(attribute.unit, 0), "unit")
+    if attribute.kind in (MEAN, LADDER):
+        refuse_if(not -(10**18) <= attribute.low < attribute.high <= 10**18, "range")
+    if attribute.kind in (ABOVE, LADDER):
+        check_thresholds(attribute)
+    if attribute.kind in (CATEGORY, HASHED_KIND):
+        check_categories(attribute)
+
+
+def check_thresholds(attribute: Attribute) -> None:
+    values = attribute.thresholds
+    refuse_if(not values or list(values) != sorted(set(values)), "thresholds")
+    refuse_if(any(abs(value) > 10**18 for value in values), "thresholds")
+    if attribute.kind == LADDER:
+        refuse_if(
+            not (2 <= len(values) <= 64 and attribute.low < values[0] and values[-1] < attribute.high), "thresholds"
+        )
+
+
+def check_categories(attribute: Attribute) -> None:
+    categories = attribute.categories
+    refuse_if(len(set(categories)) != len(categories), "category")
+    refuse_if(not all(is_label(category, 1) for category in categories), "category")
+    if attribute.kind == CATEGORY:
+        refuse_if(attribute.domain != 0, "domain")
+        refuse_if(not 2 <= len(categories) <= MAX_WIDTH, "category")
+    else:
+        refuse_if((attribute.domain != 0) == bool(categories) or not 2 <= attribute.d <= MAX_DOMAIN, "domain")
+
+
+def check_pair(attribute: Attribute, other: Attribute) -> None:
+    """Refuse two attributes that contradict each other about one reading."""
+    if attribute.name != other.name:
+        return
+    refuse_if((attribute.kind in NUMERIC) != (other.kind in NUMERIC), "attribute")
+    refuse_if(attribute.unit != other.unit, "unit")
+    if attribute.kind == ABOVE and other.kind in (MEAN, LADDER):
+        inside = other.low < attribute.thresholds[0] and attribute.thresholds[-1] < other.high
+        refuse_if(not inside, "thresholds")
+        refuse_if(other.kind == LADDER and bool({*attribute.thresholds} & {*other.thresholds}), "thresholds")
+
+
+def attribute_lines(a: Attribute) -> list[str]:
+    thresholds = "|".join(map(str, a.thresholds))
+    lines = {
+        MEAN: f"mean={a.name}|{a.unit}|{a.low}|{a.high}|{a.weight}",
+        ABOVE: f"above={a.name}|{a.unit}|{a.weight}|{thresholds}",
+        LADDER: f"ladder={a.name}|{a.unit}|{a.low}|{a.high}|{a.weight}|{thresholds}",
+        CATEGORY: f"category={a.name}|{a.weight}",
+        HASHED_KIND: f"hashed={a.name}|{a.weight}|{a.d}",
+    }
+    return [lines[a.kind], *(f"value={category}" for category in a.categories)]
 
 
 def canonical(profile: Profile) -> bytes:
     check_profile(profile)
     lines = [
-        "peel-profile-1",
+        "peel-profile-2",
         f"name={profile.name}",
-        f"mechanism={MECHANISM_NAMES[profile.mechanism]}",
         f"epsilon={profile.epsilon}",
         f"width={profile.width}",
         f"seed={profile.seed}",
@@ -664,12 +808,7 @@ def canonical(profile: Profile) -> bytes:
         f"period={profile.period}",
     ]
     lines += [f"lifetime={profile.lifetime}"] if profile.lifetime is not None else []
-    for a in profile.attributes:
-        lines.append(
-            f"attribute={a.name}|{a.unit}|{a.low}|{a.high}" if profile.mechanism == HARMONY else f"attribute={a.name}"
-        )
-    lines += [f"category={category}" for category in profile.categories]
-    lines += [f"domain={profile.domain}"] if profile.domain else []
+    lines += [line for attribute in profile.attributes for line in attribute_lines(attribute)]
     return "".join(line + "\n" for line in lines).encode("utf-8")
 
 

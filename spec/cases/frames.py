@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import reference as ref
-from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, encoder, made, packed_codeword
+from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, encoder, made, packed_codeword, signs
 
 PLUS_2 = ref.Symbol(2, +1)
 Later = dict[int, ref.Encoder]
@@ -13,9 +13,9 @@ Later = dict[int, ref.Encoder]
 
 def make_frame(e: ref.Encoder, number: int = 1, symbol: ref.Symbol = PLUS_2, packed: bytes | None = None) -> bytes:
     """Return a frame as its device would seal it, or one with other trits under the right key."""
-    header = ref.Header(e.flags, e.mechanism, e.profile, e.device, number)
+    header = ref.Header(e.flags, e.profile, e.device, number)
     trits = packed_codeword(e.seed, e.width, symbol) if packed is None else packed
-    return ref.frame_seal(e.seal_key, header, e.rule, trits)
+    return ref.frame_seal(e.seal_key, header, e.blocks[0].rule, trits)
 
 
 def unsealed(e: ref.Encoder) -> ref.Encoder:
@@ -35,7 +35,7 @@ class Context:
 
     def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False, later: Later | None = None) -> None:
         first_of = [(1, e) for e in known] + list((later or {}).items())
-        self.profiles = {e.profile: ref.ProfileEntry(e.mechanism, e.k, e.width) for _, e in first_of}
+        self.profiles = {e.profile: ref.ProfileEntry(e.width) for _, e in first_of}
         by_first = {(e.device, first): e for first, e in first_of}  # the last one of two with the same first number
         self.bundles = [ref.BundleEntry(*key, e.seal_key, e.profile) for key, e in by_first.items()]
         self.accept_unsealed = accept_unsealed
@@ -103,27 +103,20 @@ def frame_bad_profile() -> Vectors:
     ]
     cases.append(bad("profile", "the reader knows other profiles only", frame, Context(WIDE, CHOICE)))
     cases.append(
-        bad("profile", "and an unknown mechanism: the profile comes first", patched(frame, 1, b"\x09"), Context(WIDE))
-    )
-    cases.append(
         bad("profile", "a header alone: the profile comes before the frame's length", frame[:16], Context(WIDE))
     )
     return "A profile that the reader does not know.", cases
 
 
-def frame_bad_mechanism() -> Vectors:
+def frame_bad_reserved() -> Vectors:
     frame = make_frame(SMALL)
     cases = [
-        bad("mechanism", f"mechanism {m} where the profile says 1", patched(frame, 1, bytes([m])), Context(SMALL))
-        for m in (0, 2, 3, 4, 0x81, 0xFF)
+        bad("flags", f"byte 1 is {value}", patched(frame, 1, bytes([value])), Context(SMALL))
+        for value in (1, 2, 3, 4, 0x80, 0xFF)
     ]
-    choice = patched(make_frame(CHOICE), 1, b"\x01")
-    cases.append(bad("mechanism", "mechanism 1 where the profile says 2", choice, Context(CHOICE)))
-    short = patched(frame, 1, b"\x02")[:16]
-    cases.append(
-        bad("mechanism", "a header alone: the mechanism comes before the frame's length", short, Context(SMALL))
-    )
-    return "A mechanism that is not the profile's.", cases
+    cases.append(bad("flags", "a header alone", patched(frame, 1, b"\x02")[:16], Context(SMALL)))
+    cases.append(bad("flags", "and an unknown profile: byte 1 comes first", patched(frame, 1, b"\x01"), Context(WIDE)))
+    return "The reserved byte after version and flags is not 0.", cases
 
 
 def frame_bad_length() -> Vectors:
@@ -217,7 +210,10 @@ def frame_bad_tag() -> Vectors:
     cases = [bad("seal", f"bit {i} of the tag flipped", flipped(frame, start + i), Context(SMALL)) for i in range(64)]
     cases.append(bad("seal", "a tag of zeros", frame[:-8] + bytes(8), Context(SMALL)))
     whole = ref.aead_seal(
-        SMALL.seal_key, frame[:16], b"", ref.le(SMALL.rule, 4) + packed_codeword(SMALL.seed, 7, ref.Symbol(2, 1))
+        SMALL.seal_key,
+        frame[:16],
+        b"",
+        ref.le(SMALL.blocks[0].rule, 4) + packed_codeword(SMALL.seed, 7, ref.Symbol(2, 1)),
     )
     cases.append(bad("seal", "the second half of the 16-byte tag", frame[:-8] + whole[1][8:], Context(SMALL)))
     cases.append(bad("seal", "the reader has another key", frame, Context(replace(SMALL, seal_key=SMALL.index_key))))
@@ -225,7 +221,7 @@ def frame_bad_tag() -> Vectors:
 
 
 def frame_bad_header_bit() -> Vectors:
-    """The reader knows the altered profile, device and mechanism, so that only the seal can reveal the change."""
+    """The reader knows the altered profile and device, so that only the seal can reveal the change."""
     frame = make_frame(SMALL, 3)
     cases = []
     for bit in range(48):
@@ -235,8 +231,6 @@ def frame_bad_header_bit() -> Vectors:
         cases.append(bad("seal", f"bit {bit} of the profile id flipped", flipped(frame, 16 + bit), other))
         other = Context(SMALL, replace(SMALL, device=SMALL.device ^ 1 << bit))
         cases.append(bad("seal", f"bit {bit} of the device flipped, same key", flipped(frame, 48 + bit), other))
-    changed = patched(frame, 1, b"\x02")
-    cases.append(bad("seal", "another mechanism, the profile's", changed, Context(replace(SMALL, mechanism=ref.KRR))))
     return "A header altered on the way; all it names is known to the reader.", cases
 
 
@@ -251,7 +245,7 @@ def frame_bad_ciphertext_bit() -> Vectors:
 def frame_bad_negated() -> Vectors:
     """An attacker without the key who knows the codeword can turn the ciphertext into that of the negated one."""
     cases = []
-    for e in (SMALL, WIDE, encoder("negated", ref.HARMONY, 252, 252)):
+    for e in (SMALL, WIDE, encoder("negated", [signs(252)], 252)):
         for sign in (+1, -1):
             symbol = ref.Symbol(1, sign)
             frame = make_frame(e, 7, symbol)
@@ -277,7 +271,7 @@ def frame_bad_trits() -> Vectors:
 
 def frame_bad_padding() -> Vectors:
     cases = []
-    for e in (SMALL, WIDE, encoder("one trit", ref.HARMONY, 2, 2)):
+    for e in (SMALL, WIDE, encoder("one trit", [signs(2)], 2)):
         good = packed_codeword(e.seed, e.width, ref.Symbol(1, +1))
         for place in range((e.width - 1) % 5, 5):
             for digit in (1, 2):
@@ -326,7 +320,7 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     frame_bad_version,
     frame_bad_flags,
     frame_bad_profile,
-    frame_bad_mechanism,
+    frame_bad_reserved,
     frame_bad_length,
     frame_bad_device_zero,
     frame_bad_number_zero,

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Cases for sections 6 to 9, device side: from readings to the frame."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import reference as ref
 from cases.tools import (
+    MIXED,
     Case,
     Vectors,
+    assigned_block,
+    block_fields,
     encoder,
     encoder_fields,
     made,
@@ -15,33 +18,46 @@ from cases.tools import (
     made_readings,
     packed_codeword,
     seeded,
+    signs,
 )
+from cases.tools import choice as choice_block
+from cases.tools import hashed as hashed_block
 
-# ---- 6. Mechanisms --------------------------------------------------------------------------------------------------
+# ---- 6. Questions ---------------------------------------------------------------------------------------------------
 
 
-def harmony_case(tag: str, x: int, rule_: int, k: int) -> Case:
+def perturb_case(
+    tag: str, blocks: list[ref.Block], words: tuple[int, int], readings: list[int], width: int = ref.MAX_WIDTH
+) -> Case:
     entropy = made(tag, 32)
-    index_word = made_int(f"{tag} index word", 32)
-    readings = [made_int(f"{tag} reading {i}", 16) - 2**15 for i in range(k)]
-    readings[ref.assign(index_word, k)] = x
     generator = seeded(entropy)
-    symbol = ref.perturb(ref.HARMONY, rule_, k, 0, index_word, readings, generator)
+    symbol, _ = ref.perturb(blocks, width, words, readings, generator)
     return {
         "entropy": entropy,
-        "rule": rule_,
-        "k": k,
-        "index_word": index_word,
+        "blocks": block_fields(blocks),
+        "width": width,
+        "words": words,
         "readings": readings,
         "word": seeded(entropy).word(),
-        "threshold": ref.harmony_threshold(x, rule_),
         "index": symbol.index,
         "minus": int(symbol.sign < 0),
         "next_word": generator.word(),
     }
 
 
-def harmony_edges(count: int) -> Iterator[tuple[str, int, int]]:
+def words_of(tag: str) -> tuple[int, int]:
+    return made_int(f"{tag} index word", 32), made_int(f"{tag} hash word", 32)
+
+
+def sign_case(tag: str, x: int, rule_: int, k: int) -> Case:
+    words = words_of(tag)
+    readings = [made_int(f"{tag} reading {i}", 16) - 2**15 for i in range(k)]
+    readings[ref.assign(words[0], k)] = x
+    case = perturb_case(tag, [replace(signs(k), rule=rule_)], words, readings)
+    return {**case, "threshold": ref.sign_threshold(x, rule_)}
+
+
+def sign_edges(count: int) -> Iterator[tuple[str, int, int]]:
     """Yield rules that put the threshold of a full-scale reading exactly at the word, and next to it."""
     for i in range(count):
         tag = f"harmony edge {i}"
@@ -53,29 +69,20 @@ def harmony_edges(count: int) -> Iterator[tuple[str, int, int]]:
                 yield tag, x, rule_
 
 
-def harmony() -> Vectors:
+def sign() -> Vectors:
     comment = (
-        "Section 6.1: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after it; "
-        "`index_word` is WORD of section 7. "
+        "Section 6.1: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after it; `words` are "
+        "WORD0 and WORD1 of section 7; a block is form, weight, questions, symbols, domain, rule. "
         "`minus` is 1 for sign -1. Readings beyond +-2^15 are clamped."
     )
-    xs = (0, 1, -1, 2**15, -(2**15), 2**15 - 1, 1 - 2**15, 2**15 + 1, -(2**15) - 1, 12345, -12345, 2**31 - 1, -(2**31))
+    xs = (0, 1, -1, 2**15, -(2**15), 2**15 - 1, 1 - 2**15, 2**15 + 1, -(2**15) - 1, 12345, -12345, 2**31 - 1, 1 - 2**31)
     rules = (1, 2**15, ref.rule(2**20, 2), 2**31 - 1)
-    cases = [
-        harmony_case(
-            f"harmony {x} {rule_}",
-            x,
-            rule_,
-            1 + i,
-        )
-        for x in xs
-        for i, rule_ in enumerate(rules)
-    ]
-    cases += [harmony_case(tag, x, rule_, 2) for tag, x, rule_ in harmony_edges(6)]
+    cases = [sign_case(f"harmony {x} {rule_}", x, rule_, 1 + i) for x in xs for i, rule_ in enumerate(rules)]
+    cases += [sign_case(tag, x, rule_, 2) for tag, x, rule_ in sign_edges(6)]
     return comment, cases
 
 
-def krr_case(tag: str, value: int, k: int, rule_: int) -> Case:
+def choice_case(tag: str, value: int, k: int, rule_: int) -> Case:
     entropy = made(tag, 32)
     words: list[int] = []
     generator = seeded(entropy)
@@ -84,21 +91,12 @@ def krr_case(tag: str, value: int, k: int, rule_: int) -> Case:
         words.append(generator.word())
         return words[-1]
 
-    symbol = ref.krr(value, k, rule_, recorded)
-    return {
-        "entropy": entropy,
-        "rule": rule_,
-        "k": k,
-        "readings": [value],
-        "word": words[0],
-        "rejected": len(words) - 2,
-        "index": symbol.index,
-        "minus": 0,
-        "next_word": generator.word(),
-    }
+    ref.choice(value, k, rule_, recorded)
+    case = perturb_case(tag, [replace(choice_block(k), rule=rule_)], words_of(tag), [value])
+    return {**case, "rejected": len(words) - 2}
 
 
-def krr() -> Vectors:
+def choice() -> Vectors:
     comment = (
         "Section 6.2: a new generator is seeded with `entropy`; `word` is u, `rejected` how many draws of w were "
         "thrown away, `next_word` the word after the last one drawn."
@@ -107,41 +105,27 @@ def krr() -> Vectors:
     for k in (2, 3, 5, 8, 9, 513, 1000, 1024):
         for i, rule_ in enumerate((1, ref.rule(2**20, k), 2**30, 2**31 - 1)):
             for value in (0, k - 1):
-                cases.append(krr_case(f"krr {k} {i} {value}", value, k, rule_))
+                cases.append(choice_case(f"krr {k} {i} {value}", value, k, rule_))
     for i in range(4):
         tag = f"krr edge {i}"
         half = seeded(made(tag, 32)).word() // 2
-        cases += [krr_case(tag, 3, 5, rule_) for rule_ in (half, half + 1) if 1 <= rule_ < 2**31]
-    cases += [krr_case(f"krr rejections {i}", 4, 5, 2**20) for i in range(12)]
+        cases += [choice_case(tag, 3, 5, rule_) for rule_ in (half, half + 1) if 1 <= rule_ < 2**31]
+    cases += [choice_case(f"krr rejections {i}", 4, 5, 2**20) for i in range(12)]
     assert max(case["rejected"] for case in cases) >= 3
     return comment, cases
 
 
-def hashing_case(tag: str, value: int, g: int, d: int, rule_: int, index_word: int) -> Case:
-    entropy = made(tag, 32)
-    generator = seeded(entropy)
-    symbol = ref.perturb(ref.HASHING, rule_, g, d, index_word, [value], generator)
-    a = ref.assign(index_word, ref.hash_count(g, d))
-    return {
-        "entropy": entropy,
-        "rule": rule_,
-        "k": g,
-        "domain": d,
-        "index_word": index_word,
-        "readings": [value],
-        "hash": a,
-        "hashed": ref.hashed(a, value, g, d),
-        "word": seeded(entropy).word(),
-        "index": symbol.index,
-        "minus": 0,
-        "next_word": generator.word(),
-    }
+def hashed_case(tag: str, value: int, g: int, d: int, rule_: int, hash_word: int) -> Case:
+    words = words_of(tag)[0], hash_word
+    a = ref.assign(hash_word, ref.hash_count(g, d))
+    case = perturb_case(tag, [replace(hashed_block(g, d), rule=rule_)], words, [value])
+    return {**case, "hash": a, "hashed": ref.hashed(a, value, g, d)}
 
 
-def hashing() -> Vectors:
+def hashed() -> Vectors:
     comment = (
         "Section 6.3: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after the last one "
-        "drawn; `index_word` is WORD of section 7, `hash` is a, `hashed` is h_a(v)."
+        "drawn; `hash` is a, `hashed` is h_a(v)."
     )
     sizes = (
         *((2, 2), (2, 3), (2, 65535), (3, 3), (3, 4), (3, 500), (3, 65535), (5, 1000), (7, 65535), (13, 65535)),
@@ -155,9 +139,68 @@ def hashing() -> Vectors:
             rule_ = (
                 2**31 - 1 if i % 2 else ref.rule(2**20, g)
             )  # nearly always the true symbol, so that the hash is visible
-            cases.append(hashing_case(f"hashing {g} {d} {i}", value, g, d, rule_, word))
+            cases.append(hashed_case(f"hashing {g} {d} {i}", value, g, d, rule_, word))
         word = made_int(f"another hash word {g} {d}", 32)
-        cases.append(hashing_case(f"hashing {g} {d} last", d - 1, g, d, 2**31 - 1, word))
+        cases.append(hashed_case(f"hashing {g} {d} last", d - 1, g, d, 2**31 - 1, word))
+    return comment, cases
+
+
+#: Blocks of every form, in several orders and weights.
+MIXTURES = (
+    MIXED.blocks,
+    [hashed_block(3, 500), signs(1)],
+    [choice_block(2, 16), choice_block(2, 1), choice_block(2, 7)],
+    [signs(1, weight) for weight in range(1, 17)],
+    [signs(40, 16), hashed_block(7, 65535, 3), choice_block(9)],
+    [signs(1)] * 32,
+)
+
+
+def first_slots(blocks: list[ref.Block]) -> Iterator[int]:
+    """Yield words at both ends of each block's slots."""
+    slots, at = sum(block.slots for block in blocks), 0
+    for block in blocks:
+        yield -(-(at << 32) // slots)
+        at += block.slots
+        yield -(-(at << 32) // slots) - 1
+
+
+def mixed() -> Vectors:
+    comment = (
+        "Section 6, blocks of several forms: `words` at both ends of each block's slots. Readings of other questions are "
+        "not checked: they are -1 here where the question is a choice."
+    )
+    cases = []
+    for i, blocks in enumerate(MIXTURES):
+        words = list(first_slots(blocks))
+        for j, word in enumerate(words[:: max(1, len(words) // 6)] + words[-1:]):
+            cases.append(mixed_case(f"mixed {i} {j}", blocks, word))
+    return comment, cases
+
+
+def mixed_case(tag: str, blocks: list[ref.Block], word: int) -> Case:
+    at, _ = ref.assigned(blocks, word)
+    readings: list[int] = []
+    for i, block in enumerate(blocks):
+        if block.form == ref.SIGN:
+            readings += [(-1) ** n * (2**15 - n) for n in range(block.questions)]
+        else:
+            readings.append((block.domain or block.symbols) - 1 if i == at else -1)
+    return perturb_case(tag, blocks, (word, made_int(f"{tag} hash word", 32)), readings)
+
+
+def missing() -> Vectors:
+    comment = (
+        "Section 6.4: the reading of the assigned question is -2^31, so the symbol is the first unused column; as many words "
+        "are drawn as for category 0 or reading 0."
+    )
+    cases = []
+    for i, blocks in enumerate((MIXED.blocks, [signs(1)], [choice_block(5)], [hashed_block(3, 500)])):
+        k = sum(block.columns for block in blocks)
+        for j, word in enumerate(first_slots(blocks)):
+            readings = [ref.NO_READING] * sum(block.questions for block in blocks)
+            words = word, made_int(f"missing {i} {j}", 32)
+            cases.append(perturb_case(f"missing {i} {j}", blocks, words, readings, max(2, k + 1)))
     return comment, cases
 
 
@@ -168,19 +211,20 @@ def hash_symbols() -> Vectors:
     return comment, [{"epsilon": epsilon, "symbols": ref.hash_symbols(epsilon)} for epsilon in epsilons]
 
 
-# ---- 7. The value that a number assigns -----------------------------------------------------------------------------
+# ---- 7. The question that a number assigns --------------------------------------------------------------------------
 
 
 def index() -> Vectors:
-    comment = "Section 7: `word` is WORD, `index` what it assigns of `limit` things."
+    comment = "Section 7: `words` are WORD0 and WORD1, `unit` what they assign of the units of `blocks`."
     cases = []
+    mixtures = ([signs(1)], [signs(252)], [hashed_block(127, 65535)], *MIXTURES[:3], MIXTURES[4])
     for i, number in enumerate((1, 2, 3, 255, 256, 2**32, 2**48 - 1)):
         key = made(f"index key {i % 2}", 16)
-        header = ref.header_bytes(ref.Header(i % 2, ref.HARMONY, made_int("index profile", 32), 1 + i, number))
-        word = ref.index_word(key, header)
-        for limit in (1, 2, 3, 252, 1024, 3**11, 127**3):
-            found = ref.assign(word, limit)
-            cases.append({"index_key": key, "header": header, "limit": limit, "word": word, "index": found})
+        header = ref.header_bytes(ref.Header(i % 2, made_int("index profile", 32), 1 + i, number))
+        words = ref.index_words(key, header)
+        for blocks in mixtures:
+            found = {"blocks": block_fields(blocks), "words": words, "unit": ref.unit(blocks, words)}
+            cases.append({"index_key": key, "header": header, **found})
     return comment, cases
 
 
@@ -212,12 +256,14 @@ def projection() -> Vectors:
 # ---- 9. Frames: complete reports ------------------------------------------------------------------------------------
 
 
-def report_case(note: str, e: ref.Encoder, numbers: Iterable[int]) -> Case:
+def report_case(note: str, e: ref.Encoder, numbers: Iterable[int], missing: Sequence[int] = ()) -> Case:
     entropy = made(f"{note} entropy", 48)
     generator = seeded(entropy)
     reports = []
     for number in numbers:
         readings = made_readings(e, f"{note} {number}")
+        if number in missing:
+            readings = [ref.NO_READING] * len(readings)
         symbol, frame = e.encode(number, readings, generator)
         reports.append(
             {
@@ -225,6 +271,7 @@ def report_case(note: str, e: ref.Encoder, numbers: Iterable[int]) -> Case:
                 "readings": readings,
                 "index": symbol.index,
                 "minus": int(symbol.sign < 0),
+                "rule": e.blocks[assigned_block(e, number)].rule,
                 "frame": frame,
             }
         )
@@ -234,37 +281,41 @@ def report_case(note: str, e: ref.Encoder, numbers: Iterable[int]) -> Case:
 def report() -> Vectors:
     comment = (
         "Section 9 and all before it: one new generator per case, seeded with `entropy`, makes all reports of the case "
-        "in order. `index` and `minus` are the symbol in the frame."
+        "in order. `index` and `minus` are the symbol in the frame, `rule` its question's."
     )
-    h, c, x = ref.HARMONY, ref.KRR, ref.HASHING
     last = 2**48 - 1
+    smallest = encoder("j", [replace(signs(2), rule=1)], 2)
+    largest = encoder("k", [replace(signs(7), rule=2**31 - 1)], 48)
+    mixed_blocks = [replace(MIXED.blocks[0], rule=2**30), *MIXED.blocks[1:]]
     cases = [
-        report_case("harmony k=4", encoder("a", h, 4, 48), (*range(1, 13), 2**32, last)),
-        report_case("harmony k=16", encoder("b", h, 16, 48), (1, 2, 3, 5, 8, 13, 21, 34, 55, last - 1, last)),
-        report_case("harmony k=48, no spare columns", encoder("c", h, 48, 48), range(1000, 1006)),
-        report_case("harmony k=252", encoder("d", h, 252, 252), (1, 2, 3, 4, 5, last)),
-        report_case("harmony k=1024", encoder("e", h, 1024, 1024), (1, 2, 3, 4)),
-        report_case("krr k=2", encoder("f", c, 2, 48), range(1, 8)),
-        report_case("krr k=10", encoder("g", c, 10, 48), (*range(1, 11), last)),
-        report_case("harmony k=5, unsealed", encoder("h", h, 5, 48, ref.UNSEALED), range(1, 6)),
-        report_case("krr k=3, unsealed", encoder("i", c, 3, 48, ref.UNSEALED), range(1, 6)),
-        report_case("smallest", replace(encoder("j", h, 2, 2), profile=0, device=1, seed=5, rule=1), (1, 2, 3)),
-        report_case(
-            "largest ids", replace(encoder("k", h, 7, 48), profile=2**32 - 1, device=2**32 - 1, rule=2**31 - 1), (1, 2)
-        ),
-        report_case("harmony k=1", encoder("l", h, 1, 48), range(1, 8)),
-        report_case("hashing d=65535 into 3", encoder("m", x, 3, 48, domain=65535), (*range(1, 11), last)),
-        report_case("hashing d=2 into 2", encoder("n", x, 2, 48, domain=2), range(1, 5)),
-        report_case("hashing d=1000 into 127", encoder("o", x, 127, 127, domain=1000), range(1, 5)),
-        report_case("hashing d=40 into 5, unsealed", encoder("p", x, 5, 48, ref.UNSEALED, 40), range(1, 4)),
+        report_case("4 signs", encoder("a", [signs(4)], 48), (*range(1, 13), 2**32, last)),
+        report_case("16 signs", encoder("b", [signs(16)], 48), (1, 2, 3, 5, 8, 13, 21, 34, 55, last - 1, last)),
+        report_case("48 signs, no spare columns", encoder("c", [signs(48)], 48), range(1000, 1006)),
+        report_case("252 signs", encoder("d", [signs(252)], 252), (1, 2, 3, 4, 5, last)),
+        report_case("1024 signs", encoder("e", [signs(1024)], 1024), (1, 2, 3, 4)),
+        report_case("choice of 2", encoder("f", [choice_block(2)], 48), range(1, 8)),
+        report_case("choice of 10", encoder("g", [choice_block(10)], 48), (*range(1, 11), last)),
+        report_case("5 signs, unsealed", encoder("h", [signs(5)], 48, ref.UNSEALED), range(1, 6)),
+        report_case("choice of 3, unsealed", encoder("i", [choice_block(3)], 48, ref.UNSEALED), range(1, 6)),
+        report_case("smallest", replace(smallest, profile=0, device=1, seed=5), (1, 2, 3)),
+        report_case("largest ids", replace(largest, profile=2**32 - 1, device=2**32 - 1), (1, 2)),
+        report_case("1 sign", encoder("l", [signs(1)], 48), range(1, 8)),
+        report_case("65535 hashed into 3", encoder("m", [hashed_block(3, 65535)], 48), (*range(1, 11), last)),
+        report_case("2 hashed into 2", encoder("n", [hashed_block(2, 2)], 48), range(1, 5)),
+        report_case("1000 hashed into 127", encoder("o", [hashed_block(127, 1000)], 127), range(1, 5)),
+        report_case("40 hashed into 5, unsealed", encoder("p", [hashed_block(5, 40)], 48, ref.UNSEALED), range(1, 4)),
+        report_case("mixed", encoder("q", mixed_blocks, 48), (*range(1, 21), last), missing=(5, 6, 7, 8, 20)),
+        report_case("mixed, unsealed", encoder("r", mixed_blocks, 48, ref.UNSEALED), range(1, 13), missing=(3, 4)),
     ]
     return comment, cases
 
 
 MAKERS: tuple[Callable[[], Vectors], ...] = (
-    harmony,
-    krr,
-    hashing,
+    sign,
+    choice,
+    hashed,
+    mixed,
+    missing,
     hash_symbols,
     index,
     projection,

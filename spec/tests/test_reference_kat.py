@@ -137,6 +137,41 @@ def test_no_epsilon_within_the_limits_has_rule_zero() -> None:
     assert ref.rule(1, ref.MAX_WIDTH) > 0  # the smallest epsilon with the largest k
 
 
+def test_each_question_is_assigned_in_proportion_to_its_weight() -> None:
+    blocks = [
+        ref.Block(ref.SIGN, 2, 3, 1, 0, 1),
+        ref.Block(ref.CHOICE, 5, 1, 4, 0, 1),
+        ref.Block(ref.SIGN, 1, 1, 1, 0, 1),
+    ]
+    found = [ref.assigned(blocks, (slot << 32) // 12 + 1) for slot in range(12)]
+    assert found == [(0, 0)] * 2 + [(0, 1)] * 2 + [(0, 2)] * 2 + [(1, 0)] * 5 + [(2, 0)]
+
+
+def test_units_number_the_questions_and_hashes_of_all_blocks() -> None:
+    blocks = [
+        ref.Block(ref.SIGN, 1, 2, 1, 0, 1),
+        ref.Block(ref.HASHED, 2, 1, 3, 5, 1),
+        ref.Block(ref.CHOICE, 1, 1, 4, 0, 1),
+    ]
+    words = [((slot << 32) // 5 + 1, (a << 32) // 9 + 1) for slot in range(5) for a in range(9)]
+    units = [ref.unit(blocks, pair) for pair in words]
+    assert sorted(set(units)) == list(range(2 + 9 + 1))
+    assert units.count(0) == 9 and units.count(2) == 2 and units.count(11) == 9
+
+
+def test_a_missing_reading_does_not_depend_on_other_readings() -> None:
+    blocks = [ref.Block(ref.SIGN, 1, 2, 1, 0, 2**30), ref.Block(ref.CHOICE, 1, 1, 4, 0, 2**30)]
+    for slot in range(3):
+        words, seen = ((slot << 32) // 3 + 1, 7), set()
+        for others in (-1, 0, 3, 2**15):
+            drbg = ref.Drbg()
+            drbg.seed(bytes(range(1, 65)))
+            readings = [ref.NO_READING if place == slot else others for place in range(3)]
+            seen.add((ref.perturb(blocks, 7, words, readings, drbg)[0], drbg.word()))
+        assert {symbol for symbol, _ in seen} == {ref.Symbol(6, +1)}
+        assert len(seen) == 1
+
+
 def test_rows_of_the_projection_sum_to_zero() -> None:
     for n in (2, 3, 7, 48):
         for p in range(n - 1):
@@ -150,7 +185,7 @@ def test_frame_of_252_attributes_has_632_bits() -> None:
 def test_reader_finds_in_each_report_what_the_encoder_put_there() -> None:
     for case in cases("report"):
         encoder = case["encoder"]
-        profile = ref.ProfileEntry(encoder["mechanism"], encoder["k"], encoder["width"])
+        profile = ref.ProfileEntry(encoder["width"])
         key = bytes.fromhex(encoder["seal_key"])
         bundles = [ref.BundleEntry(encoder["device"], 1, key, encoder["profile"])]
         reader = ref.Reader({encoder["profile"]: profile}, bundles, accept_unsealed=encoder["flags"] == ref.UNSEALED)
@@ -158,7 +193,7 @@ def test_reader_finds_in_each_report_what_the_encoder_put_there() -> None:
         pieces = reader.read_payload(payload)
         assert len(pieces) == len(case["reports"])
         for (_, found), sent in zip(pieces, case["reports"], strict=True):
-            assert (found.header.number, found.rule) == (sent["number"], encoder["rule"])
+            assert (found.header.number, found.rule) == (sent["number"], sent["rule"])
             symbol = ref.Symbol(sent["index"], -1 if sent["minus"] else +1)
             assert found.trits == ref.codeword(encoder["seed"], encoder["width"], symbol)
 

@@ -25,10 +25,12 @@ def names(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
 
 
+@pytest.mark.slow
 def test_no_file_is_missing_or_extra(regenerated: Path) -> None:
     assert names(COMMITTED) == names(regenerated)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(names(COMMITTED)))
 def test_file_is_what_the_reference_makes(regenerated: Path, name: str) -> None:
     hint = f"spec/vectors/{name} differs: run spec/make_vectors.py and look at the difference"
@@ -56,4 +58,4 @@ def test_faults_of_frames_and_encoders_are_codes_of_the_core() -> None:
 
 
 def test_vectors_stay_small_enough_for_a_board() -> None:
-    assert sum(path.stat().st_size for path in COMMITTED.iterdir()) < 512 * 1024
+    assert sum(path.stat().st_size for path in COMMITTED.iterdir()) < 576 * 1024
