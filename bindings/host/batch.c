@@ -66,10 +66,6 @@ static size_t split(piece *p, const peel_batch_keyring *keyring, const uint8_t *
   }
   const peel_batch_profile *profile = &keyring->profiles[p->profile];
   size_t size = (size_t)peel_frame_bytes(profile->width, p->header.flags);
-  if (p->header.mechanism != profile->mechanism) {
-    p->code = PEEL_E_MECHANISM;
-    return len;
-  }
   if (len < size) {
     p->code = PEEL_E_LENGTH;
     return len;
@@ -119,8 +115,10 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
   uint8_t *packed = rows->packed + row * rows->stride;
   p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, length)
                                                  : peel_frame_open(&rows->rule[row], packed, seal_key, profile->width, frame, length);
-  if (p->code) return;
-  if (profile->assignments > 1) rows->index[row] = peel_index(keyring->index_keys + 16 * (size_t)bundle, frame, profile->assignments);
+  if (p->code || profile->units <= 1) return;
+  uint32_t words[2];
+  peel_index_words(words, keyring->index_keys + 16 * (size_t)bundle, frame);
+  rows->unit[row] = peel_unit(profile->blocks, profile->block_count, words);
 }
 
 void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count) {
@@ -139,7 +137,7 @@ void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, c
       rows->profile[row] = p.profile;
       rows->slot[row] = -1;
       rows->rule[row] = 0;
-      rows->index[row] = 0;
+      rows->unit[row] = 0;
       if (!p.code) open_piece(rows, row, keyring, data + at, length, &p);
       rows->code[row] = (int8_t)p.code;
       at += length;
@@ -173,12 +171,12 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
   return PEEL_OK;
 }
 
-int peel_batch_perturb(int32_t *indices, int8_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
+int peel_batch_perturb(int32_t *indices, int8_t *signs, size_t *failed, const peel_block *blocks, size_t block_count, uint32_t width,
                        const uint32_t *words, const int32_t *readings, size_t readings_each, size_t count, peel_drbg *drbg) {
   *failed = 0;
   for (size_t i = 0; i < count; i++) {
     peel_symbol symbol;
-    int error = peel_perturb(&symbol, mechanism, rule, k, domain, words[i], readings + i * readings_each, readings_each, drbg);
+    int error = peel_perturb(&symbol, blocks, block_count, width, words + 2 * i, readings + i * readings_each, readings_each, drbg);
     if (error) {
       *failed = i;
       return error;
@@ -200,12 +198,16 @@ int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const 
   return PEEL_OK;
 }
 
-void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
+void peel_batch_index(uint32_t *out, uint8_t flags, uint32_t profile, const peel_block *blocks, size_t block_count, const uint32_t *devices,
                       const uint8_t *index_keys, const uint64_t *numbers, size_t count) {
   for (size_t i = 0; i < count; i++) {
     uint8_t header[PEEL_HEADER_BYTES] = {0};
-    peel_header fields = {flags, mechanism, profile, devices[i], numbers[i]};
-    out[i] = peel_header_write(header, &fields) ? UINT32_MAX : peel_index(index_keys + 16 * i, header, limit);
+    peel_header fields = {flags, profile, devices[i], numbers[i]};
+    uint32_t words[2];
+    out[i] = UINT32_MAX;
+    if (peel_header_write(header, &fields)) continue;
+    peel_index_words(words, index_keys + 16 * i, header);
+    out[i] = peel_unit(blocks, block_count, words);
   }
 }
 

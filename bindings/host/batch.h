@@ -8,8 +8,9 @@
 typedef struct {
   uint32_t id;
   uint32_t width;
-  uint32_t mechanism;
-  uint32_t assignments; /* how many values a number can assign; 0 or 1 if it assigns nothing */
+  const peel_block *blocks; /* must pass peel_blocks_check */
+  size_t block_count;
+  uint32_t units; /* how many units a number can assign; 1 if it assigns nothing */
 } peel_batch_profile;
 
 /* Devices with their bundles, keys and profiles. devices is sorted. The bundles of device i, sorted by first number, are those from
@@ -42,7 +43,7 @@ typedef struct {
   int32_t *profile;
   int32_t *slot;
   uint32_t *rule;
-  uint32_t *index; /* the value that the number assigns; 0 if it assigns nothing */
+  uint32_t *unit;  /* the unit that the number assigns (peel_unit) */
   uint8_t *packed; /* the trits as received, five to a byte (SPEC section 8), in rows of stride bytes */
   size_t stride;
 } peel_batch_rows;
@@ -62,16 +63,17 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
                       const uint8_t *index_keys, const uint64_t *numbers, const int32_t *readings, size_t readings_each, size_t count,
                       peel_drbg *drbg);
 
-/* Toss the coins of count reports (SPEC section 6), without frames and keys. signs are +1 and -1; words has one WORD of SPEC section 7
+/* Toss the coins of count reports (SPEC section 6), without frames and keys. signs are +1 and -1; words has two words (peel_index_words)
  * per report. Stops at the first failure: returns its code and sets failed to its position. */
-int peel_batch_perturb(int32_t *indices, int8_t *signs, size_t *failed, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain,
+int peel_batch_perturb(int32_t *indices, int8_t *signs, size_t *failed, const peel_block *blocks, size_t block_count, uint32_t width,
                        const uint32_t *words, const int32_t *readings, size_t readings_each, size_t count, peel_drbg *drbg);
 
 /* Write the codewords of count symbols as width - 1 trits each. rows is a filled cache. Returns 0 or PEEL_E_WIDTH. */
 int peel_batch_project(int8_t *out, uint32_t width, const uint32_t *rows, const uint32_t *indices, const uint8_t *minus, size_t count);
 
-/* Compute the value below limit that each of count report numbers assigns. UINT32_MAX for a report that cannot exist. */
-void peel_batch_index(uint32_t *out, uint8_t flags, uint8_t mechanism, uint32_t profile, uint32_t limit, const uint32_t *devices,
+/* Compute the unit that each of count report numbers assigns. UINT32_MAX for a report that cannot exist. The blocks must have passed
+ * peel_blocks_check. */
+void peel_batch_index(uint32_t *out, uint8_t flags, uint32_t profile, const peel_block *blocks, size_t block_count, const uint32_t *devices,
                       const uint8_t *index_keys, const uint64_t *numbers, size_t count);
 
 /* Derive the keys of count bundles (SPEC section 3), each given by device, first number and a salt of 16 bytes. fleet_len is at most

@@ -16,6 +16,6 @@
 #include "../../c_core/src/drbg.c"
 #include "../../c_core/src/encode.c"
 #include "../../c_core/src/frame.c"
-#include "../../c_core/src/mechanism.c"
+#include "../../c_core/src/question.c"
 #include "../../c_core/src/receipt.c"
 #include "../../c_core/src/rule.c"

@@ -48,7 +48,7 @@ static const char error_names[] =
     "length: a buffer is too short or too long\0"
     "version: not a version 1 frame\0"
     "flags: reserved bits are set\0"
-    "mechanism: unknown\0"
+    "block: form, weight, questions or number of blocks out of range\0"
     "profile: unknown\0"
     "device: 0 or unknown\0"
     "number: 0, negative or above 48 bits\0"
@@ -56,11 +56,11 @@ static const char error_names[] =
     "seal: the tag does not fit\0"
     "trits: invalid packing\0"
     "epsilon: out of range, or too small for k\0"
-    "width: k or width out of range\0"
-    "reading: wrong count, or no such category\0"
+    "width: symbols or width out of range\0"
+    "reading: wrong count, no such category, or none where all columns are used\0"
     "entropy: refused by the health check, or never seeded\0"
     "rule: 0 or 1 or more\0"
-    "domain: not 2 to 65535 categories, or not for this mechanism\0"
+    "domain: not 2 to 65535 categories, or not for this form\0"
     "order: absorbing after squeezing\0"
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
@@ -138,17 +138,46 @@ static peel_drbg *get_drbg(mp_obj_t value) {
   return drbg;
 }
 
-/* Copy the encoder out of its bytearray. Its row pointer is set each time, as an address in stored bytes cannot be trusted. */
+/* Return a number that fits in a field of a block; other numbers are refused with code. */
+static uint32_t get_field(mp_obj_t value, uint32_t largest, int code) {
+  uint32_t number = get_u32(value);
+  if (number > largest) raise_code(code);
+  return number;
+}
+
+/* Return the number of blocks: a sequence of (form, weight, questions, symbols, domain, rule). */
+static size_t get_blocks(peel_block blocks[PEEL_MAX_BLOCKS], mp_obj_t value) {
+  size_t count, fields;
+  mp_obj_t *items, *item;
+  mp_obj_get_array(value, &count, &items);
+  if (count > PEEL_MAX_BLOCKS) raise_code(PEEL_E_BLOCK);
+  for (size_t i = 0; i < count; i++) {
+    mp_obj_get_array(items[i], &fields, &item);
+    if (fields != 6) raise_code(PEEL_E_BLOCK);
+    blocks[i].form = (uint8_t)get_field(item[0], 0xff, PEEL_E_BLOCK);
+    blocks[i].weight = (uint8_t)get_field(item[1], 0xff, PEEL_E_BLOCK);
+    blocks[i].questions = (uint16_t)get_field(item[2], 0xffff, PEEL_E_WIDTH);
+    blocks[i].symbols = (uint16_t)get_field(item[3], 0xffff, PEEL_E_WIDTH);
+    blocks[i].domain = (uint16_t)get_field(item[4], 0xffff, PEEL_E_DOMAIN);
+    blocks[i].rule = get_u32(item[5]);
+  }
+  return count;
+}
+
+/* Copy the encoder out of its bytearray: the struct, the blocks, and the row cache if there is one. Both pointers are set each time, as
+ * an address in stored bytes cannot be trusted. */
 static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
   mp_buffer_info_t buffer = get_bytes(value);
   if (buffer.len < sizeof *encoder || ((uintptr_t)buffer.buf & 3)) raise_code(PEEL_E_LENGTH);
   memcpy(encoder, buffer.buf, sizeof *encoder);
+  size_t size = sizeof *encoder + encoder->block_count * sizeof(peel_block);
+  if (buffer.len < size) raise_code(PEEL_E_LENGTH);
+  encoder->blocks = (const peel_block *)((const uint8_t *)buffer.buf + sizeof *encoder);
   encoder->rows = NULL;
   checked(peel_encoder_check(encoder));
-  size_t cache = (encoder->width - 1) * sizeof(uint32_t);
-  if (buffer.len == sizeof *encoder + cache)
-    encoder->rows = (const uint32_t *)((const uint8_t *)buffer.buf + sizeof *encoder);
-  else if (buffer.len != sizeof *encoder)
+  if (buffer.len == size + (encoder->width - 1) * sizeof(uint32_t))
+    encoder->rows = (const uint32_t *)((const uint8_t *)buffer.buf + size);
+  else if (buffer.len != size)
     raise_code(PEEL_E_LENGTH);
 }
 
@@ -202,35 +231,33 @@ static mp_obj_t peelcore_rule(mp_obj_t epsilon, mp_obj_t k) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_rule_obj, peelcore_rule);
 
-enum { ENCODER_ARGS = 11 };
+enum { ENCODER_ARGS = 8 };
 
 static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *keywords) {
   const mp_arg_t allowed[] = {{MP_QSTR_cached, MP_ARG_BOOL, {.u_bool = false}}};
   mp_arg_val_t cached;
   mp_arg_parse_all(n_args - ENCODER_ARGS, args + ENCODER_ARGS, keywords, 1, allowed, &cached);
 
-  uint32_t mechanism = get_u32(args[0]), flags = get_u32(args[1]);
-  if (mechanism > 0xff) raise_code(PEEL_E_MECHANISM);
-  if (flags > 0xff) raise_code(PEEL_E_FLAGS);
+  peel_block blocks[PEEL_MAX_BLOCKS];
   peel_encoder encoder;
   memset(&encoder, 0, sizeof encoder);
-  encoder.mechanism = (uint8_t)mechanism;
-  encoder.flags = (uint8_t)flags;
-  encoder.profile = get_u32(args[2]);
-  encoder.device = get_u32(args[3]);
-  encoder.k = get_u32(args[4]);
-  encoder.domain = get_u32(args[5]);
-  encoder.width = get_u32(args[6]);
-  encoder.seed = get_u32(args[7]);
-  encoder.rule = get_u32(args[8]);
-  memcpy(encoder.seal_key, get_exactly(args[9], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
-  memcpy(encoder.index_key, get_exactly(args[10], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
+  encoder.flags = (uint8_t)get_field(args[0], 0xff, PEEL_E_FLAGS);
+  encoder.profile = get_u32(args[1]);
+  encoder.device = get_u32(args[2]);
+  encoder.width = get_u32(args[3]);
+  encoder.seed = get_u32(args[4]);
+  encoder.block_count = (uint8_t)get_blocks(blocks, args[5]);
+  encoder.blocks = blocks;
+  memcpy(encoder.seal_key, get_exactly(args[6], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
+  memcpy(encoder.index_key, get_exactly(args[7], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
   checked(peel_encoder_check(&encoder));
 
-  size_t size = sizeof encoder + (cached.u_bool ? (encoder.width - 1) * sizeof(uint32_t) : 0);
+  size_t rows_at = sizeof encoder + encoder.block_count * sizeof(peel_block);
+  size_t size = rows_at + (cached.u_bool ? (encoder.width - 1) * sizeof(uint32_t) : 0);
   uint8_t *bytes = m_new(uint8_t, size);
   memcpy(bytes, &encoder, sizeof encoder);
-  if (cached.u_bool) peel_projection_rows((uint32_t *)(bytes + sizeof encoder), encoder.seed, encoder.width);
+  memcpy(bytes + sizeof encoder, blocks, rows_at - sizeof encoder);
+  if (cached.u_bool) peel_projection_rows((uint32_t *)(bytes + rows_at), encoder.seed, encoder.width);
   peel_wipe(&encoder, sizeof encoder);
   return mp_obj_new_bytearray_by_ref(size, bytes);
 }
@@ -277,22 +304,24 @@ static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
 
-/* perturb(mechanism, rule, k, domain, word, readings, drbg): the coin alone, for self-tests */
+/* perturb(blocks, width, word, word, readings, drbg): the coin alone, for self-tests */
 static mp_obj_t peelcore_perturb(size_t n_args, const mp_obj_t *args) {
   (void)n_args;
   peel_symbol symbol = {0, 0};
   int32_t *copy;
   size_t count;
-  peel_drbg *drbg = get_drbg(args[6]);
-  uint32_t mechanism = get_u32(args[0]), rule = get_u32(args[1]), k = get_u32(args[2]), domain = get_u32(args[3]), word = get_u32(args[4]);
-  const int32_t *readings = get_readings(&copy, &count, args[5]);
-  int error = peel_perturb(&symbol, mechanism, rule, k, domain, word, readings, count, drbg);
+  peel_block blocks[PEEL_MAX_BLOCKS];
+  peel_drbg *drbg = get_drbg(args[5]);
+  size_t block_count = get_blocks(blocks, args[0]);
+  uint32_t width = get_u32(args[1]), words[] = {get_u32(args[2]), get_u32(args[3])};
+  const int32_t *readings = get_readings(&copy, &count, args[4]);
+  int error = peel_perturb(&symbol, blocks, block_count, width, words, readings, count, drbg);
   release_readings(copy, count);
   checked(error);
   mp_obj_t pair[] = {MP_OBJ_NEW_SMALL_INT(symbol.index), MP_OBJ_NEW_SMALL_INT(symbol.minus)};
   return mp_obj_new_tuple(2, pair);
 }
-FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_perturb_obj, 7, 7, peelcore_perturb);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_perturb_obj, 6, 6, peelcore_perturb);
 
 /* seal(key, nonce, ad, text): Ascon-AEAD128 with its whole tag */
 static mp_obj_t peelcore_seal(size_t n_args, const mp_obj_t *args) {
@@ -342,12 +371,6 @@ static mp_obj_t peelcore_frame_open(mp_obj_t seal_key, mp_obj_t width, mp_obj_t 
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_frame_open_obj, peelcore_frame_open);
 
-static mp_obj_t peelcore_index(mp_obj_t index_key, mp_obj_t header, mp_obj_t limit) {
-  const uint8_t *key = get_exactly(index_key, PEEL_KEY_BYTES), *nonce = get_exactly(header, PEEL_HEADER_BYTES);
-  return mp_obj_new_int_from_uint(peel_index(key, nonce, get_u32(limit)));
-}
-FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_index_obj, peelcore_index);
-
 /* codeword(seed, width, index, minus) */
 static mp_obj_t peelcore_codeword(size_t n_args, const mp_obj_t *args) {
   (void)n_args;
@@ -380,7 +403,6 @@ ENTRY_POINT mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw,
   mp_store_global(MP_QSTR_stream, MP_OBJ_FROM_PTR(&peelcore_stream_obj));
   mp_store_global(MP_QSTR_hash, MP_OBJ_FROM_PTR(&peelcore_hash_obj));
   mp_store_global(MP_QSTR_frame_open, MP_OBJ_FROM_PTR(&peelcore_frame_open_obj));
-  mp_store_global(MP_QSTR_index, MP_OBJ_FROM_PTR(&peelcore_index_obj));
   mp_store_global(MP_QSTR_codeword, MP_OBJ_FROM_PTR(&peelcore_codeword_obj));
   MP_DYNRUNTIME_INIT_EXIT
 }
@@ -403,7 +425,6 @@ static const mp_rom_map_elem_t peelcore_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_stream), MP_ROM_PTR(&peelcore_stream_obj)},
     {MP_ROM_QSTR(MP_QSTR_hash), MP_ROM_PTR(&peelcore_hash_obj)},
     {MP_ROM_QSTR(MP_QSTR_frame_open), MP_ROM_PTR(&peelcore_frame_open_obj)},
-    {MP_ROM_QSTR(MP_QSTR_index), MP_ROM_PTR(&peelcore_index_obj)},
     {MP_ROM_QSTR(MP_QSTR_codeword), MP_ROM_PTR(&peelcore_codeword_obj)},
 };
 static MP_DEFINE_CONST_DICT(peelcore_globals, peelcore_globals_table);

@@ -13,24 +13,25 @@ _MASK64 = 0xFFFFFFFFFFFFFFFF
 _ONE = 1 << 31
 _MAX_WIDTH = 1024
 _MAX_DOMAIN = 65535
+_MAX_BLOCKS = 32
 _MAX_BYTES = 65535
 
 _MESSAGES = {
     "length": "a buffer is too short or too long",
     "version": "not a version 1 frame",
     "flags": "reserved bits are set",
-    "mechanism": "unknown",
+    "block": "form, weight, questions or number of blocks out of range",
     "device": "0 or unknown",
     "unsealed": "only sealed frames here",
     "number": "0, negative or above 48 bits",
     "seal": "the tag does not fit",
     "trits": "invalid packing",
     "epsilon": "out of range, or too small for k",
-    "width": "k or width out of range",
-    "reading": "wrong count, or no such category",
+    "width": "symbols or width out of range",
+    "reading": "wrong count, no such category, or none where all columns are used",
     "entropy": "refused by the health check, or never seeded",
     "rule": "0 or 1 or more",
-    "domain": "not 2 to 65535 categories, or not for this mechanism",
+    "domain": "not 2 to 65535 categories, or not for this form",
     "value": "not an unsigned 32-bit integer",
     "index": "at or above the limit",
 }
@@ -264,7 +265,10 @@ def rule(epsilon, k):
     return result
 
 
-# ---- Mechanisms and index (sections 6 and 7) ----
+# ---- Questions (sections 6 and 7) ----
+# A block is (form, weight, questions, symbols, domain, rule): 1 signs, 2 a choice, 3 a choice of hashed categories.
+
+_NO_READING = -_ONE
 
 
 def _readings(values):
@@ -281,56 +285,97 @@ def _readings(values):
     return values
 
 
-def _check_mechanism(mechanism, k, domain, width, rule):
-    if mechanism not in _MECHANISMS:
-        _fail("mechanism")
-    _, _, least, most, hashes = _MECHANISMS[mechanism]
-    if not (least <= k <= most and k <= width and 2 <= width <= _MAX_WIDTH):
+def _check_block(block, columns_left):
+    if len(block) != 6:
+        _fail("block")
+    form, weight, questions, symbols, domain, rule = [_u32(field) for field in block]
+    if form not in (1, 2, 3) or not 1 <= weight <= 16 or questions < 1 or (form != 1 and questions != 1):
+        _fail("block")
+    if not (symbols == 1 if form == 1 else 2 <= symbols <= (127 if form == 3 else _MAX_WIDTH)):
         _fail("width")
-    if not (2 <= domain <= _MAX_DOMAIN if hashes else domain == 0):
+    if questions * symbols > columns_left:
+        _fail("width")
+    if not (2 <= domain <= _MAX_DOMAIN if form == 3 else domain == 0):
         _fail("domain")
     if not 0 < rule < _ONE:
         _fail("rule")
+    return questions * symbols
 
 
-def perturb(mechanism, rule, k, domain, word, readings, drbg):
+def _columns(blocks, width):
+    """Return the columns of all blocks, which are checked."""
+    if not 1 <= len(blocks) <= _MAX_BLOCKS:
+        _fail("block")
+    if not 2 <= width <= _MAX_WIDTH:
+        _fail("width")
+    columns = 0
+    for block in blocks:
+        columns += _check_block(block, width - columns)
+    return columns
+
+
+def _assigned(blocks, word):
+    """Return the block that owns a word's slot, the question's place in it, and the block's first question and column."""
+    slot = word * sum([block[1] * block[2] for block in blocks]) >> 32
+    question = column = 0
+    for block in blocks:
+        if slot < block[1] * block[2]:
+            break
+        slot -= block[1] * block[2]
+        question += block[2]
+        column += block[2] * block[3]
+    return block, slot // block[1], question, column
+
+
+def perturb(blocks, width, word, hash_word, readings, drbg):
     values = _readings(readings)
-    _check_mechanism(mechanism, k, domain, _MAX_WIDTH, rule)
-    return _MECHANISMS[mechanism][0](rule, k, domain, word, values, drbg)
+    return _answer(blocks, _columns(blocks, width), width, word, hash_word, values, drbg)[:2]
 
 
-def _harmony(rule, k, domain, word, values, drbg):
-    if len(values) != k:
+def _answer(blocks, columns, width, word, hash_word, values, drbg):
+    """Return the symbol (index, minus), and the rule of its question."""
+    if len(values) != sum([block[2] for block in blocks]):
         _fail("reading")
-    assigned = word * k >> 32
-    x = max(-32768, min(32768, values[assigned]))
+    block, within, question, column = _assigned(blocks, word)
+    reading = values[question + within]
+    missing = reading == _NO_READING
+    if missing and columns == width:
+        _fail("reading")
+    if block[0] == 1:
+        index, minus = within, _sign(block[5], reading, drbg)
+    else:
+        index, minus = _category(block, hash_word, 0 if missing else reading, drbg), 0
+    return (columns, 0, block[5]) if missing else (column + index, minus, block[5])
+
+
+def _sign(rule, reading, drbg):
+    x = max(-32768, min(32768, reading))
     d = (abs(x) * rule) >> 15
     threshold = _ONE + d if x >= 0 else _ONE - d
-    return (assigned, 0 if _word(drbg) < threshold else 1)
+    return 0 if _word(drbg) < threshold else 1
 
 
-def _category(values, count):
-    if len(values) != 1 or not 0 <= values[0] < count:
+def _category(block, hash_word, category, drbg):
+    form, _, _, symbols, domain, rule = block
+    if not 0 <= category < (domain or symbols):
         _fail("reading")
-    return values[0]
+    if form == 3:
+        category = _hashed(hash_word, symbols, domain, category)
+    return _choice(rule, symbols, category, drbg)
 
 
-def _krr(rule, k, domain, word, values, drbg):
-    return _answer(rule, k, _category(values, k), drbg)
-
-
-def _hashing(rule, k, domain, word, values, drbg):
-    category, reach, symbol = _category(values, domain), 1, 0
+def _hashed(word, k, domain, category):
+    reach, symbol = 1, 0
     while reach < domain:  # the hash's digits from the first one, the category's from the last
         word *= k
         symbol += (word >> 32) * (category % k)
         word &= _MASK32
         category //= k
         reach *= k
-    return _answer(rule, k, symbol % k, drbg)
+    return symbol % k
 
 
-def _answer(rule, k, value, drbg):
+def _choice(rule, k, value, drbg):
     mask = 1
     while mask < k - 1:
         mask = mask << 1 | 1
@@ -338,23 +383,7 @@ def _answer(rule, k, value, drbg):
     w = _word(drbg) & mask
     while w >= k:
         w = _word(drbg) & mask
-    return (value if u < 2 * rule else w, 0)
-
-
-# the function, whether the number assigns a value, the least and the largest k, whether categories are hashed
-_MECHANISMS = {
-    1: (_harmony, True, 1, _MAX_WIDTH, False),
-    2: (_krr, False, 2, _MAX_WIDTH, False),
-    3: (_hashing, True, 2, 127, True),
-}
-
-
-def _index_word(index_key, header):
-    return int.from_bytes(stream(index_key, header, 4), "little")
-
-
-def index(index_key, header, limit):
-    return _index_word(index_key, header) * _u32(limit) >> 32
+    return value if u < 2 * rule else w
 
 
 # ---- Projection (section 8) ----
@@ -413,7 +442,7 @@ def frame_open(seal_key, width, frame):
     if frame[0] >> 4 != 1:
         _fail("version")
     flags = frame[0] & 15
-    if flags & ~1:
+    if flags & ~1 or frame[1]:
         _fail("flags")
     if not 2 <= _u32(width) <= _MAX_WIDTH:
         _fail("width")
@@ -434,50 +463,54 @@ def frame_open(seal_key, width, frame):
     return (int.from_bytes(body[:4], "little"), body[4:])
 
 
-_FIELDS = 9  # mechanism, flags, profile, device, k, domain, width, seed, rule: 32 bits each; then the two keys
+_FIELDS = 5  # flags, profile, device, width, seed; then the two keys, then six fields per block: 32 bits each
+_KEYS_AT = 4 * _FIELDS
+_BLOCKS_AT = _KEYS_AT + 32
 
 
-def encoder(mechanism, flags, profile, device, k, domain, width, seed, rule, seal_key, index_key, cached=False):
-    fields = (mechanism, flags, profile, device, k, domain, width, seed, rule)
-    packed = b"".join([_u32(field).to_bytes(4, "little") for field in fields])
-    packed += _exactly(seal_key, 16) + _exactly(index_key, 16)
-    _check(fields)
-    return bytearray(packed)  # `cached` is accepted for compatibility; there is no cache here
+def encoder(flags, profile, device, width, seed, blocks, seal_key, index_key, cached=False):
+    packed = _pack((flags, profile, device, width, seed)) + _exactly(seal_key, 16) + _exactly(index_key, 16)
+    _check(flags, device)
+    _columns(blocks, width)
+    return bytearray(packed + b"".join([_pack(block) for block in blocks]))  # there is no cache here
 
 
-def _check(fields):
-    mechanism, flags, _, device, k, domain, width, _, rule = fields
+def _pack(fields):
+    return b"".join([_u32(field).to_bytes(4, "little") for field in fields])
+
+
+def _unpack(packed):
+    return [int.from_bytes(packed[i : i + 4], "little") for i in range(0, len(packed), 4)]
+
+
+def _check(flags, device):
     if flags & ~1:
         _fail("flags")
     if not device:
         _fail("device")
-    _check_mechanism(mechanism, k, domain, width, rule)
 
 
 def encode(out, encoder, drbg, number, readings):
     _live(drbg)
+    values = _readings(readings)
     if number < 0 or number >> 48:
         _fail("number")
-    packed = _exactly(encoder, 4 * _FIELDS + 32)
-    fields = tuple([int.from_bytes(packed[i : i + 4], "little") for i in range(0, 4 * _FIELDS, 4)])
-    _check(fields)
-    mechanism, flags, profile, device, k, domain, width, seed, rule = fields
+    if len(encoder) < _BLOCKS_AT or (len(encoder) - _BLOCKS_AT) % 24:
+        _fail("length")
+    flags, profile, device, width, seed = _unpack(encoder[:_KEYS_AT])
+    blocks = [_unpack(encoder[at : at + 24]) for at in range(_BLOCKS_AT, len(encoder), 24)]
+    _check(flags, device)
+    columns = _columns(blocks, width)
     size = 20 + (width + 3) // 5 + (0 if flags else 8)
     if len(out) < size:
         _fail("length")
     if not number:
         _fail("number")
-    header = (
-        bytes([16 | flags, mechanism])
-        + profile.to_bytes(4, "little")
-        + device.to_bytes(4, "little")
-        + number.to_bytes(6, "little")
-    )
-    seal_key, index_key = packed[4 * _FIELDS : -16], packed[-16:]
-    word = _index_word(index_key, header) if _MECHANISMS[mechanism][1] else 0
-    symbol = perturb(mechanism, rule, k, domain, word, readings, drbg)
-    body = rule.to_bytes(4, "little") + codeword(seed, width, symbol[0], symbol[1])
+    header = bytes([16 | flags, 0]) + _pack((profile, device)) + number.to_bytes(6, "little")
+    words = _unpack(stream(encoder[_KEYS_AT + 16 : _BLOCKS_AT], header, 8))
+    index, minus, rule = _answer(blocks, columns, width, words[0], words[1], values, drbg)
+    body = rule.to_bytes(4, "little") + codeword(seed, width, index, minus)
     if not flags:
-        body = seal(seal_key, header, b"", body)[: len(body) + 8]
+        body = seal(encoder[_KEYS_AT : _KEYS_AT + 16], header, b"", body)[: len(body) + 8]
     out[:size] = header + body
     return size

@@ -5,9 +5,10 @@
  * This header is the manual. spec/SPEC.md defines every bit; section numbers below refer to it.
  *
  * The core calls only memcpy and memset, allocates nothing, keeps no state and has no source of entropy: every buffer and all
- * randomness come from the caller. Keys and readings decide no branch. They decide one address: which reading is used (the attribute
- * that the index key assigns). Two durations depend on random input only: how often kRR and hashing draw again for a uniform symbol, and
- * how soon the health check finds a fault in entropy that is then refused.
+ * randomness come from the caller. Keys and readings decide no branch, with one exception: the index key
+ * decides which question a report answers, and that decides an address and, in a profile of several blocks, a duration. Two durations
+ * depend on random input only: how often a choice draws again for a uniform symbol, and how soon the health check finds a fault in
+ * entropy that is then refused.
  *
  * Functions that can fail return 0 or a size, or a negative PEEL_E_... code. After a failure their outputs are untouched, except where
  * noted. Functions that cannot fail return void or a value. Outputs come first.
@@ -26,11 +27,13 @@ extern "C" {
 #define PEEL_WIRE_VERSION 1
 
 #define PEEL_MAX_WIDTH 1024
-#define PEEL_MAX_DOMAIN 65535     /* categories of local hashing */
-#define PEEL_MAX_HASH_SYMBOLS 127 /* symbols of local hashing */
+#define PEEL_MAX_DOMAIN 65535     /* categories that are hashed */
+#define PEEL_MAX_HASH_SYMBOLS 127 /* symbols that they are hashed into */
+#define PEEL_MAX_BLOCKS 32
+#define PEEL_MAX_WEIGHT 16
 #define PEEL_KEY_BYTES 16
 #define PEEL_HEADER_BYTES 16
-#define PEEL_PROFILE_AT 2 /* offsets in the header, after version and flags at 0 and mechanism at 1 */
+#define PEEL_PROFILE_AT 2 /* offsets in the header, after version and flags at 0 and a zero at 1 */
 #define PEEL_DEVICE_AT 6
 #define PEEL_NUMBER_AT 10
 #define PEEL_RULE_BYTES 4
@@ -38,6 +41,7 @@ extern "C" {
 #define PEEL_EPSILON_ONE 1048576u /* epsilon is in units of 2^-20 */
 #define PEEL_EPSILON_MAX (16u * PEEL_EPSILON_ONE)
 #define PEEL_READING_ONE 32768            /* readings are Q15, from -PEEL_READING_ONE to PEEL_READING_ONE */
+#define PEEL_NO_READING (-2147483647 - 1) /* in place of a reading: the sensor gave none */
 #define PEEL_RULE_ONE 0x80000000u         /* rules are Q31, below PEEL_RULE_ONE */
 #define PEEL_NUMBER_MAX 0xffffffffffffULL /* report numbers are 48 bits, from 1 */
 #define PEEL_ENTROPY_MIN_BYTES 32
@@ -55,26 +59,26 @@ extern "C" {
 
 enum peel_error {
   PEEL_OK = 0,
-  PEEL_E_LENGTH = -1,    /* a buffer is too short or too long */
-  PEEL_E_VERSION = -2,   /* not a version 1 frame */
-  PEEL_E_FLAGS = -3,     /* reserved flag bits are set */
-  PEEL_E_MECHANISM = -4, /* unknown mechanism, or not the profile's */
-  PEEL_E_PROFILE = -5,   /* unknown profile, or not this device's */
-  PEEL_E_DEVICE = -6,    /* unknown device, or device 0 */
-  PEEL_E_NUMBER = -7,    /* report number 0 or above 48 bits */
-  PEEL_E_UNSEALED = -8,  /* an unsealed frame where a sealed one is required, or the reverse */
-  PEEL_E_SEAL = -9,      /* the tag is wrong: forged, altered, or made with another key */
-  PEEL_E_TRITS = -10,    /* invalid trits: no encoder produces them */
-  PEEL_E_EPSILON = -11,  /* epsilon out of range, or too small for this k */
-  PEEL_E_WIDTH = -12,    /* k or width out of range: k <= width <= PEEL_MAX_WIDTH, and the mechanism's limits */
-  PEEL_E_READING = -13,  /* a category out of range, or the wrong number of readings for the mechanism */
-  PEEL_E_ENTROPY = -14,  /* entropy refused by the health check, or a generator that is unseeded or damaged */
-  PEEL_E_RULE = -15,     /* a rule of 0, or at or above PEEL_RULE_ONE */
-  PEEL_E_DOMAIN = -16,   /* hashing fewer than 2 or more than PEEL_MAX_DOMAIN categories; a domain for another mechanism */
-  PEEL_E_ORDER = -17     /* calls in the wrong order: absorb after squeeze */
+  PEEL_E_LENGTH = -1,   /* a buffer is too short or too long */
+  PEEL_E_VERSION = -2,  /* not a version 1 frame */
+  PEEL_E_FLAGS = -3,    /* reserved bits are set */
+  PEEL_E_BLOCK = -4,    /* a block of unknown form, or its weight or questions out of range; no block, or more than PEEL_MAX_BLOCKS */
+  PEEL_E_PROFILE = -5,  /* unknown profile, or not this device's */
+  PEEL_E_DEVICE = -6,   /* unknown device, or device 0 */
+  PEEL_E_NUMBER = -7,   /* report number 0 or above 48 bits */
+  PEEL_E_UNSEALED = -8, /* an unsealed frame where a sealed one is required, or the reverse */
+  PEEL_E_SEAL = -9,     /* the tag is wrong: forged, altered, or made with another key */
+  PEEL_E_TRITS = -10,   /* invalid trits: no encoder produces them */
+  PEEL_E_EPSILON = -11, /* epsilon out of range, or too small for this k */
+  PEEL_E_WIDTH = -12,   /* symbols or width out of range: the columns of all blocks fit in width <= PEEL_MAX_WIDTH */
+  PEEL_E_READING = -13, /* a category out of range, not one reading per question, or no column for a missing reading */
+  PEEL_E_ENTROPY = -14, /* entropy refused by the health check, or a generator that is unseeded or damaged */
+  PEEL_E_RULE = -15,    /* a rule of 0, or at or above PEEL_RULE_ONE */
+  PEEL_E_DOMAIN = -16,  /* hashing fewer than 2 categories; a domain for another form */
+  PEEL_E_ORDER = -17    /* calls in the wrong order: absorb after squeeze */
 };
 
-enum peel_mechanism { PEEL_HARMONY = 1, PEEL_KRR = 2, PEEL_HASHING = 3 };
+enum peel_form { PEEL_SIGN = 1, PEEL_CHOICE = 2, PEEL_HASHED = 3 };
 
 enum peel_flag { PEEL_FLAG_UNSEALED = 1 };
 
@@ -135,27 +139,42 @@ int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len);
  * Returns 0, PEEL_E_EPSILON or PEEL_E_WIDTH. */
 int peel_rule(uint32_t *rule, uint32_t epsilon, uint32_t k);
 
-/* ---- Mechanisms (section 6) ------------------------------------------------------------------------------------- */
+/* ---- Questions (sections 6 and 7) ------------------------------------------------------------------------------- */
+
+/* A run of questions with one form, weight and rule. A profile is a list of blocks, and their columns lie side by side:
+ *   PEEL_SIGN    questions with symbols = 1 column each; a reading is Q15 (clamped); takes one random word
+ *   PEEL_CHOICE  one question with symbols >= 2 columns; a reading is a category below symbols; takes two random words or more
+ *   PEEL_HASHED  one question with symbols >= 2 columns; a reading is a category below domain; takes two random words or more
+ * weight is 1 to PEEL_MAX_WEIGHT: how often each question is asked, compared with one of weight 1. domain is 0 without hashing. */
+typedef struct {
+  uint8_t form;
+  uint8_t weight;
+  uint16_t questions;
+  uint16_t symbols;
+  uint16_t domain;
+  uint32_t rule;
+} peel_block;
 
 typedef struct {
-  uint32_t index; /* 0 <= index < k */
+  uint32_t index; /* a column: below the columns of all blocks, or equal to them for no reading */
   uint32_t minus; /* 0 for +1, 1 for -1 */
 } peel_symbol;
 
-/* Randomise readings into a symbol, with one call for every mechanism:
- *   PEEL_HARMONY  readings[k] in Q15 (clamped); word assigns the attribute to report; takes one random word
- *   PEEL_KRR      readings[1], the category, below k; word is ignored; takes two random words or more
- *   PEEL_HASHING  readings[1], the category, below domain; word assigns its hash into k symbols; takes two random words or more
- * domain is 0 for mechanisms without one, word is peel_index_word of the report, count is the number of readings.
- * Returns 0 or PEEL_E_MECHANISM, _WIDTH, _DOMAIN, _RULE, _READING, _ENTROPY. */
-int peel_perturb(peel_symbol *symbol, uint32_t mechanism, uint32_t rule, uint32_t k, uint32_t domain, uint32_t word,
+/* Check blocks for a width. Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _RULE: the first fault in the order of section 9. */
+int peel_blocks_check(const peel_block *blocks, size_t block_count, uint32_t width);
+
+/* Compute the two words that assign a question, and its hash, to the report with this header. */
+void peel_index_words(uint32_t words[2], const uint8_t index_key[16], const uint8_t header[16]);
+
+/* Return the unit that these words assign: questions are numbered across all blocks, and each hash of a hashed question counts as one.
+ * The blocks must have passed peel_blocks_check. */
+uint32_t peel_unit(const peel_block *blocks, size_t block_count, const uint32_t words[2]);
+
+/* Randomise the reading of the assigned question into a symbol. There is one reading per question; only the assigned one is checked. It
+ * may be PEEL_NO_READING, if the width exceeds the columns of all blocks.
+ * Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _RULE, _READING, _ENTROPY. */
+int peel_perturb(peel_symbol *symbol, const peel_block *blocks, size_t block_count, uint32_t width, const uint32_t words[2],
                  const int32_t *readings, size_t count, peel_drbg *drbg);
-
-/* Return the word that determines the value assigned to the report with this header (section 7). */
-uint32_t peel_index_word(const uint8_t index_key[16], const uint8_t header[16]);
-
-/* Return the assigned value below limit: Harmony's attribute of k, local hashing's hash of k^m. */
-uint32_t peel_index(const uint8_t index_key[16], const uint8_t header[16], uint32_t limit);
 
 /* ---- Projection (section 8) ------------------------------------------------------------------------------------- */
 
@@ -177,13 +196,12 @@ int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits);
 
 typedef struct {
   uint8_t flags;
-  uint8_t mechanism;
   uint32_t profile;
   uint32_t device;
   uint64_t number;
 } peel_header;
 
-/* Write 16 header bytes. Returns 0 or PEEL_E_FLAGS, _MECHANISM, _DEVICE, _NUMBER. */
+/* Write 16 header bytes. Returns 0 or PEEL_E_FLAGS, _DEVICE, _NUMBER. */
 int peel_header_write(uint8_t out[16], const peel_header *header);
 
 /* Read a header from the front of len bytes. Returns 0 or PEEL_E_LENGTH, _VERSION, _FLAGS; other fields are not checked. */
@@ -209,20 +227,18 @@ int peel_frame_open_unsealed(uint32_t *rule, uint8_t *trits, uint32_t width, con
 /* A device: its profile's parameters, its identity and its keys. Fill it in, then call peel_encoder_check. */
 typedef struct {
   uint8_t flags;
-  uint8_t mechanism;
+  uint8_t block_count;
   uint32_t profile;
   uint32_t device;
-  uint32_t k;
-  uint32_t domain; /* categories of local hashing; 0 for other mechanisms */
   uint32_t width;
   uint32_t seed;
-  uint32_t rule;
+  const peel_block *blocks;
   const uint32_t *rows; /* row cache, or NULL */
   uint8_t seal_key[16];
   uint8_t index_key[16];
 } peel_encoder;
 
-/* Check an encoder. Returns 0, or the code of the first fault: flags, device, mechanism, k or width, domain, rule (section 9). */
+/* Check an encoder. Returns 0, or the code of the first fault in the order of section 9: flags, device, blocks. */
 int peel_encoder_check(const peel_encoder *encoder);
 
 /* Randomise, project, pack and seal one report. number must never be used twice with these keys.

@@ -6,7 +6,8 @@
 static uint8_t frames[2 * PEEL_FRAME_BYTES(WIDTH)];
 static peel_encoder encoder;
 static peel_drbg drbg;
-static uint32_t devices[2], indices[2], assigned[2], words[2], rows[WIDTH - 1];
+static peel_block blocks[2];
+static uint32_t devices[2], indices[2], units[2], words[2 * 2], rows[WIDTH - 1];
 static uint8_t seal_keys[2 * 16], index_keys[2 * 16], receipt_keys[2 * 16], salts[2 * 16], minus[2], master[32], fleet[255];
 static uint64_t numbers[2];
 static int32_t readings[2 * WIDTH], symbols[2];
@@ -18,6 +19,7 @@ static uint8_t receipts[PEEL_RECEIPT_BYTES(PEEL_MAX_RECEIPT_RUNS) + PEEL_RECEIPT
 int main(void) {
   size_t failed;
   UNKNOWN(encoder);
+  UNKNOWN(blocks);
   UNKNOWN(drbg);
   UNKNOWN(devices);
   UNKNOWN(indices);
@@ -34,16 +36,18 @@ int main(void) {
   UNKNOWN(readings);
   UNKNOWN(runs);
   encoder.rows = EITHER(rows, NULL);
+  encoder.blocks = blocks;
+  encoder.block_count = Frama_C_unsigned_char_interval(0, 2);
   encoder.width = BAD_WIDTH();
   peel_batch_encode(NULL, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, WIDTH, 2, &drbg);
   encoder.width = WIDTH;
   peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, WIDTH, 2, &drbg);
   peel_batch_encode(frames, &failed, &encoder, devices, seal_keys, index_keys, numbers, readings, 1, 2, &drbg);
   for (int few = 0; few < 2; few++) {
-    peel_batch_perturb(symbols, signs, &failed, ANY_U32(), ANY_U32(), ANY_U32(), ANY_U32(), words, readings, few ? 1 : WIDTH, 2, &drbg);
+    peel_batch_perturb(symbols, signs, &failed, blocks, ANY_SIZE(2), ANY_U32(), words, readings, few ? 1 : WIDTH, 2, &drbg);
   }
   peel_batch_project(trits, WIDTH, rows, indices, minus, 2);
-  peel_batch_index(assigned, ANY_U8(), ANY_U8(), ANY_U32(), ANY_U32(), devices, index_keys, numbers, 2);
+  peel_batch_index(units, ANY_U8(), ANY_U32(), blocks, Frama_C_size_t_interval(1, 2), devices, index_keys, numbers, 2);
   peel_batch_receipts(receipts, &failed, devices, receipt_keys, numbers, runs, run_ends, 2);
   peel_batch_derive(seal_keys, index_keys, receipt_keys, master, fleet, ANY_SIZE(sizeof fleet), devices, numbers, salts, 2);
   return 0;

@@ -13,6 +13,7 @@ static uint8_t data[FIRST + UNSEALED - 1];
 static const uint64_t payload_ends[3] = {FIRST, sizeof data, sizeof data};
 
 static peel_batch_profile profiles[2];
+static peel_block blocks[2];
 static uint32_t devices[3];
 static const uint32_t bundle_ends[3] = {1, 3, 4};
 static uint64_t first_numbers[4], last_numbers[4];
@@ -22,19 +23,23 @@ static uint8_t seal_keys[4 * 16], index_keys[4 * 16];
 static int32_t message[PIECES], offset[PIECES], length[PIECES], profile[PIECES], slot[PIECES], found[2];
 static int8_t code[PIECES];
 static uint8_t flags[PIECES];
-static uint32_t device[PIECES], rule[PIECES], assigned[PIECES];
+static uint32_t device[PIECES], rule[PIECES], unit[PIECES];
 static uint64_t number[PIECES];
 static uint8_t packed[PIECES * PEEL_TRIT_BYTES(WIDTH)];
 
 int main(void) {
   UNKNOWN(data);
   UNKNOWN(profiles);
+  UNKNOWN(blocks);
   UNKNOWN(devices);
   UNKNOWN(first_numbers);
   UNKNOWN(last_numbers);
   UNKNOWN(seal_keys);
   UNKNOWN(index_keys);
   profiles[0].width = profiles[1].width = WIDTH;
+  profiles[0].blocks = profiles[1].blocks = blocks;
+  profiles[0].block_count = 1;
+  profiles[1].block_count = 2;
   profile_of[0] = Frama_C_interval(0, 1);
   profile_of[1] = Frama_C_interval(0, 1);
   profile_of[2] = Frama_C_interval(0, 1);
@@ -52,8 +57,7 @@ int main(void) {
       .index_keys = index_keys,
       .accept_unsealed = Frama_C_interval(0, 1),
   };
-  peel_batch_rows rows = {
-      message, offset, length, code, flags, device, number, profile, slot, rule, assigned, packed, PEEL_TRIT_BYTES(WIDTH)};
+  peel_batch_rows rows = {message, offset, length, code, flags, device, number, profile, slot, rule, unit, packed, PEEL_TRIT_BYTES(WIDTH)};
   peel_batch_find(found, &keyring, devices, first_numbers, 2);
   peel_batch_count(&keyring, data, payload_ends, 3);
   peel_batch_open(&rows, &keyring, data, payload_ends, 3);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of WIDTH: any encoder of that width, any number, any readings, a generator in any state. */
+/* Reports of WIDTH: any encoder of that width with up to four blocks, any number, any readings, a generator in any state. */
 #include "peel.h"
 #include "unknown.h"
 
 static uint8_t out[PEEL_FRAME_BYTES(WIDTH)];
+static peel_block blocks[4];
 static int32_t readings[WIDTH], category[1];
 static uint32_t rows[WIDTH - 1];
 static peel_drbg drbg;
@@ -11,11 +12,14 @@ static peel_encoder encoder;
 
 int main(void) {
   UNKNOWN(encoder);
+  UNKNOWN(blocks);
   UNKNOWN(rows);
   UNKNOWN(readings);
   UNKNOWN(category);
   UNKNOWN(drbg);
   encoder.rows = EITHER(rows, NULL);
+  encoder.blocks = blocks;
+  encoder.block_count = Frama_C_unsigned_char_interval(0, 4);
   encoder.width = BAD_WIDTH();
   peel_encoder_check(&encoder);
   peel_encode(NULL, 0, &encoder, ANY_U64(), NULL, 0, &drbg);

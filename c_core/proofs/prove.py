@@ -85,7 +85,7 @@ HARNESSES = (
     Harness("drbg", range(129), (31, 48)),
     Harness("rule", (0,), (0,)),
     Harness("receipt", range(256), (20, 55)),
-    Harness("mechanism", WIDTHS, (252,)),
+    Harness("question", WIDTHS, (252,)),
     Harness("projection", WIDTHS, (2, 48, 252)),
     Harness("frame_open", WIDTHS, (2, 48, 252)),
     Harness("frame_seal", WIDTHS, (48,)),

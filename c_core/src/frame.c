@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "mechanism.h"
 #include "peel.h"
 
 #define BODY_AT PEEL_HEADER_BYTES
@@ -11,11 +10,10 @@
 
 int peel_header_write(uint8_t out[16], const peel_header *header) {
   if (header->flags & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
-  if (!peel_mechanism_known(header->mechanism)) return PEEL_E_MECHANISM;
   if (header->device == 0) return PEEL_E_DEVICE;
   if (header->number == 0 || header->number > PEEL_NUMBER_MAX) return PEEL_E_NUMBER;
   out[0] = (uint8_t)(PEEL_WIRE_VERSION << 4 | header->flags);
-  out[1] = header->mechanism;
+  out[1] = 0;
   store32(out + PEEL_PROFILE_AT, header->profile);
   store32(out + PEEL_DEVICE_AT, header->device);
   store32(out + PEEL_NUMBER_AT, (uint32_t)header->number);
@@ -27,9 +25,8 @@ int peel_header_write(uint8_t out[16], const peel_header *header) {
 int peel_header_read(peel_header *header, const uint8_t *data, size_t len) {
   if (len < PEEL_HEADER_BYTES) return PEEL_E_LENGTH;
   if (data[0] >> 4 != PEEL_WIRE_VERSION) return PEEL_E_VERSION;
-  if (data[0] & 0x0f & ~PEEL_FLAG_UNSEALED) return PEEL_E_FLAGS;
+  if ((data[0] & 0x0f & ~PEEL_FLAG_UNSEALED) || data[1]) return PEEL_E_FLAGS;
   header->flags = data[0] & 0x0f;
-  header->mechanism = data[1];
   header->profile = load32(data + PEEL_PROFILE_AT);
   header->device = load32(data + PEEL_DEVICE_AT);
   const uint8_t *number = data + PEEL_NUMBER_AT;

@@ -9,16 +9,17 @@
  *   seed ENTROPY                      -> ok or a code
  *   bytes LENGTH                      -> OUTPUT or a code
  *   rule EPSILON K                    -> RULE or a code
- *   perturb MECHANISM RULE K DOMAIN WORD READING,...        -> INDEX MINUS or a code
- *   index KEY HEADER LIMIT            -> INDEX
+ *   perturb WIDTH BLOCK,... WORD WORD READING,...           -> INDEX MINUS or a code
+ *   unit KEY HEADER BLOCK,...         -> WORD WORD UNIT
  *   codeword SEED WIDTH INDEX MINUS CACHED                  -> TRITS or a code
- *   device FLAGS MECHANISM PROFILE DEVICE K DOMAIN WIDTH SEED RULE SEAL_KEY INDEX_KEY   -> ok or a code
+ *   device FLAGS PROFILE DEVICE WIDTH SEED SEAL_KEY INDEX_KEY BLOCK,...                 -> ok or a code
  *   encode NUMBER READING,...         -> FRAME or a code
  *   frame WIDTH KEY FRAME             -> RULE TRITS or a code; without a key ("-") an unsealed frame
  *   receipt KEY DEVICE NUMBERS        -> RECEIPT or a code; numbers as in it, six bytes each
  *   read KEY DEVICE RECEIPT           -> NUMBERS or a code
  *
- * Bytes are hexadecimal, "-" when empty; numbers are decimal. A code is printed as a negative number.
+ * Bytes are hexadecimal, "-" when empty; numbers are decimal. A block is FORM:WEIGHT:QUESTIONS:SYMBOLS:DOMAIN:RULE. A code is printed as a
+ * negative number.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@
 
 static peel_drbg drbg;
 static peel_encoder device;
+static peel_block device_blocks[PEEL_MAX_BLOCKS + 8];
 static uint32_t row_cache[PEEL_MAX_WIDTH];
 
 typedef struct {
@@ -66,6 +68,25 @@ static size_t readings_from(int32_t out[PEEL_MAX_WIDTH + 8], char *text) {
     char *comma = strchr(item, ',');
     if (comma) *comma++ = 0;
     out[count] = (int32_t)strtol(item, NULL, 10);
+    item = comma;
+  }
+  return count;
+}
+
+static size_t blocks_from(peel_block out[PEEL_MAX_BLOCKS + 8], char *text) {
+  size_t count = 0;
+  if (strcmp(text, "-") == 0) return 0;
+  for (char *item = text; item && count < PEEL_MAX_BLOCKS + 8; count++) {
+    uint32_t numbers[6] = {0};
+    char *comma = strchr(item, ',');
+    if (comma) *comma++ = 0;
+    for (int i = 0; i < 6 && item; i++) {
+      numbers[i] = number32(item);
+      item = strchr(item, ':');
+      if (item) item++;
+    }
+    out[count] = (peel_block){(uint8_t)numbers[0],  (uint8_t)numbers[1],  (uint16_t)numbers[2],
+                              (uint16_t)numbers[3], (uint16_t)numbers[4], numbers[5]};
     item = comma;
   }
   return count;
@@ -116,11 +137,21 @@ static void run_rule(char **f) {
 
 static void run_perturb(char **f) {
   int32_t readings[PEEL_MAX_WIDTH + 8] = {0};
+  peel_block blocks[PEEL_MAX_BLOCKS + 8];
   peel_symbol symbol;
-  size_t count = readings_from(readings, f[6]);
-  uint32_t mechanism = number32(f[1]), rule = number32(f[2]), k = number32(f[3]), domain = number32(f[4]), word = number32(f[5]);
-  int code = peel_perturb(&symbol, mechanism, rule, k, domain, word, readings, count, &drbg);
+  size_t block_count = blocks_from(blocks, f[2]), count = readings_from(readings, f[5]);
+  uint32_t words[2] = {number32(f[3]), number32(f[4])};
+  int code = peel_perturb(&symbol, blocks, block_count, number32(f[1]), words, readings, count, &drbg);
   code ? print_code(code) : (void)printf("%lu %lu\n", (unsigned long)symbol.index, (unsigned long)symbol.minus);
+}
+
+static void run_unit(char **f) {
+  peel_block blocks[PEEL_MAX_BLOCKS + 8];
+  size_t count = blocks_from(blocks, f[3]);
+  uint32_t words[2];
+  peel_index_words(words, from_hex(f[1]).data, from_hex(f[2]).data);
+  printf("%lu %lu ", (unsigned long)words[0], (unsigned long)words[1]);
+  printf("%lu\n", (unsigned long)peel_unit(blocks, count, words));
 }
 
 static void run_codeword(char **f) {
@@ -133,17 +164,15 @@ static void run_codeword(char **f) {
 }
 
 static void run_device(char **f) {
-  bytes seal_key = from_hex(f[10]), index_key = from_hex(f[11]);
+  bytes seal_key = from_hex(f[6]), index_key = from_hex(f[7]);
   memset(&device, 0, sizeof device);
   device.flags = (uint8_t)number32(f[1]);
-  device.mechanism = (uint8_t)number32(f[2]);
-  device.profile = number32(f[3]);
-  device.device = number32(f[4]);
-  device.k = number32(f[5]);
-  device.domain = number32(f[6]);
-  device.width = number32(f[7]);
-  device.seed = number32(f[8]);
-  device.rule = number32(f[9]);
+  device.profile = number32(f[2]);
+  device.device = number32(f[3]);
+  device.width = number32(f[4]);
+  device.seed = number32(f[5]);
+  device.block_count = (uint8_t)blocks_from(device_blocks, f[8]);
+  device.blocks = device_blocks;
   memcpy(device.seal_key, seal_key.data, 16);
   memcpy(device.index_key, index_key.data, 16);
   print_code(peel_encoder_check(&device));
@@ -233,8 +262,8 @@ static int run(char **f) {
     run_rule(f);
   } else if (strcmp(f[0], "perturb") == 0) {
     run_perturb(f);
-  } else if (strcmp(f[0], "index") == 0) {
-    printf("%lu\n", (unsigned long)peel_index(from_hex(f[1]).data, from_hex(f[2]).data, number32(f[3])));
+  } else if (strcmp(f[0], "unit") == 0) {
+    run_unit(f);
   } else if (strcmp(f[0], "codeword") == 0) {
     run_codeword(f);
   } else if (strcmp(f[0], "device") == 0) {

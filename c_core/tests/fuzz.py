@@ -76,7 +76,7 @@ def packet_seeds() -> Iterator[bytes]:
 
 def state_seeds() -> Iterator[bytes]:
     """Yield no event or a few, on a state that is empty or filled with one byte."""
-    for game in range(3):
+    for game in range(4):
         for filling in (0, 1, 17, 255):
             yield bytes([game, 3]) + bytes(range(24)) + bytes([filling]) * 3000
 

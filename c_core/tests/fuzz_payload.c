@@ -16,10 +16,12 @@ static void require(int condition) {
 }
 
 /* Profiles and devices with small ids, so that a fuzzer finds them; unsealed frames are accepted, so that it gets past the seal. */
+static const peel_block few = {PEEL_SIGN, 1, 4, 1, 0, 1}, choice = {PEEL_CHOICE, 1, 1, 5, 0, 1};
+static const peel_block mixed[] = {{PEEL_SIGN, 2, 50, 1, 0, 1}, {PEEL_CHOICE, 1, 1, 7, 0, 1}, {PEEL_HASHED, 3, 1, 3, 500, 1}};
 static const peel_batch_profile profiles[] = {
-    {.id = 1, .width = 7, .mechanism = PEEL_HARMONY, .assignments = 4},
-    {.id = 2, .width = 60, .mechanism = PEEL_HARMONY, .assignments = 60},
-    {.id = 3, .width = 48, .mechanism = PEEL_KRR},
+    {.id = 1, .width = 7, .blocks = &few, .block_count = 1, .units = 4},
+    {.id = 2, .width = 60, .blocks = mixed, .block_count = 3, .units = 50 + 1 + 729},
+    {.id = 3, .width = 48, .blocks = &choice, .block_count = 1, .units = 1},
 };
 static const uint32_t devices[] = {1, 2, 3};
 static const uint32_t bundle_ends[] = {1, 3, 4};
@@ -40,6 +42,7 @@ static void check_row(const peel_batch_rows *rows, size_t row) {
   if (rows->code[row] != 0) return;
   require(rows->profile[row] >= 0 && rows->slot[row] >= 0);
   require(peel_projection_check(profiles[rows->profile[row]].width, rows->packed + row * STRIDE) == PEEL_OK);
+  require(rows->unit[row] < profiles[rows->profile[row]].units);
 }
 
 /* Open length bytes as two payloads, split at cut. Returns how many frames opened. */
@@ -70,15 +73,15 @@ static size_t open_payloads(const uint8_t *data, size_t length, size_t cut) {
     opened += rows.code[row] == 0;
   }
   require(total == length); /* every byte belongs to one piece */
-  void *all[] = {rows.message, rows.offset, rows.length, rows.code,  rows.flags,  rows.device, rows.number,
-                 rows.profile, rows.slot,   rows.rule,   rows.index, rows.packed, exact};
+  void *all[] = {rows.message, rows.offset, rows.length, rows.code, rows.flags,  rows.device, rows.number,
+                 rows.profile, rows.slot,   rows.rule,   rows.unit, rows.packed, exact};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
   return opened;
 }
 
 /* Check before the first input that frames can open; otherwise the code behind the seal would not be fuzzed. */
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
-  const uint8_t frame[] = {0x11, PEEL_HARMONY, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  const uint8_t frame[] = {0x11, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   (void)argc, (void)argv;
   require(open_payloads(frame, sizeof frame, sizeof frame) == 1);
   return 0;

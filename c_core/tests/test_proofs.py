@@ -39,7 +39,7 @@ def declared(header: Path) -> set[str]:
 def test_every_public_function_has_a_harness() -> None:
     called = {name for file in PROOFS.glob("*.c") for name in re.findall(r"\b(peel_\w+)\(", file.read_text())}
     public = set().union(*map(declared, HEADERS))
-    assert {"peel_encode", "peel_wipe", "peel_index", "peel_batch_count"} <= public
+    assert {"peel_encode", "peel_wipe", "peel_unit", "peel_batch_count"} <= public
     assert public - called == set()
 
 
@@ -52,9 +52,9 @@ def test_every_harness_is_run() -> None:
 MISTAKES = {
     "a trit too many": ("projection", 2, "c_core/src/projection.c", "i < 5 && row + 1 < width", "i < 5 && row < width"),
     "a coin never drawn": (
-        "mechanism",
+        "question",
         252,
-        "c_core/src/mechanism.c",
+        "c_core/src/question.c",
         "  if (error) return error;\n  x = magnitude",
         "  x = magnitude",
     ),

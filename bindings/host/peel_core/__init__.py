@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from peel_core.errors import CODE_NAMES, CORE_VERSION, PeelError
 from peel_core.fields import ProfileError
 from peel_core.keys import Keys, Secret, check_fleet_name
-from peel_core.mechanisms import MECHANISMS, Attribute, Content, Mechanism
-from peel_core.profile import Profile, burst_size, load_profile, make_profile, parse_profile
+from peel_core.kinds import KINDS, Attribute, Kind
+from peel_core.profile import Block, Profile, Statistic, burst_size, load_profile, make_profile, parse_profile
 
 if TYPE_CHECKING:
     from peel_core.batch import (
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 __all__ = [
     "CODE_NAMES",
     "CORE_VERSION",
-    "MECHANISMS",
+    "KINDS",
     "Attribute",
-    "Content",
+    "Block",
     "Keyring",
     "Keys",
-    "Mechanism",
+    "Kind",
     "Opened",
     "PeelError",
     "Profile",
     "ProfileError",
     "Secret",
+    "Statistic",
     "burst_size",
     "check_fleet_name",
     "derive_keys",

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
 from peel_core.errors import PeelError, check
-from peel_core.keyring import Keyring, key_rows, pointer, report_numbers
+from peel_core.keyring import Keyring, core_blocks, key_rows, pointer, report_numbers
 from peel_core.keys import KEY_BYTES, MASTER_BYTES, SALT_BYTES, Keys, check_fleet_name
-from peel_core.primitives import Drbg
+from peel_core.primitives import CoreBlock, Drbg, block_array
 from peel_core.profile import Profile
 
 __all__ = [
@@ -78,8 +78,8 @@ class Opened:
     """The frames found in payloads, one row per piece: a frame, or the rest of a payload that could not be split.
 
     ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields that a fault leaves unknown are 0, or -1 for
-    ``profile`` and ``slot``. ``index`` is the value that the number assigns: the attribute for Harmony, the hash for local hashing,
-    0 for kRR. ``packed`` are the trits as received, shape (rows, bytes of the widest profile), zero beyond a profile's width.
+    ``profile`` and ``slot``. ``unit`` is the unit that the number assigns (SPEC section 7): a question, or a hash of a hashed
+    question. ``packed`` are the trits as received, shape (rows, bytes of the widest profile), zero beyond a profile's width.
     ``widths`` are the widths of the profiles.
     """
 
@@ -93,7 +93,7 @@ class Opened:
     profile: NDArray[np.int32]
     slot: NDArray[np.int32]
     rule: NDArray[np.uint32]
-    index: NDArray[np.uint32]
+    unit: NDArray[np.uint32]
     packed: NDArray[np.uint8]
     widths: tuple[int, ...]
 
@@ -121,7 +121,7 @@ _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {
     "profile": ("int32_t", np.int32),
     "slot": ("int32_t", np.int32),
     "rule": ("uint32_t", np.uint32),
-    "index": ("uint32_t", np.uint32),
+    "unit": ("uint32_t", np.uint32),
 }
 
 
@@ -172,7 +172,7 @@ def encode_many(
         One per report.
     numbers : uint64, shape (N,)
     readings : int32
-        Q15, shape (N, k), for numeric profiles; categories, shape (N,), for categorical ones.
+        Shape (N, questions), or (N,) for one question: Q15 for signs, categories for choices.
     entropy : bytes
         At least 32, seeds one generator for the whole batch.
     rule : int, optional
@@ -185,16 +185,16 @@ def encode_many(
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     count = len(devices)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
-    values = _whole_readings(readings).reshape(count, profile.readings)
+    blocks = core_blocks(profile, rule)
+    values = _whole_readings(readings).reshape(count, len(profile.questions))
     if order.shape != (count,):
         raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")
     seals, indices = key_rows(keys.seal, count, "keys.seal"), key_rows(keys.index, count, "keys.index")
     rows = row_cache(profile.seed, profile.width)
     encoder = ffi.new("peel_encoder *")
-    encoder.flags, encoder.mechanism, encoder.profile = flags, profile.mechanism_id, profile.id
-    encoder.k, encoder.domain = profile.k, profile.hash_domain
+    encoder.flags, encoder.profile = flags, profile.id
     encoder.width, encoder.seed = profile.width, profile.seed
-    encoder.rule = profile.rule if rule is None else rule
+    encoder.blocks, encoder.block_count = blocks, len(blocks)
     cache = pointer("uint32_t", rows)
     encoder.rows = cache
     frames = np.empty((count, check(lib.peel_frame_bytes(profile.width, flags))), np.uint8)
@@ -209,7 +209,7 @@ def encode_many(
             pointer("uint8_t", indices),
             pointer("uint64_t", order),
             pointer("int32_t", values),
-            profile.readings,
+            len(profile.questions),
             count,
             drbg,
         )
@@ -250,7 +250,7 @@ def project_many(seed: int, width: int, indices: ArrayLike, minus: ArrayLike | N
 def index_many(
     profile: Profile, device_ids: ArrayLike, keys: Keys, numbers: ArrayLike, *, flags: int = 0
 ) -> NDArray[np.uint32]:
-    """Return the values that N report numbers assign (SPEC section 7), shape (N,): attributes, or hashes of local hashing.
+    """Return the units that N report numbers assign (SPEC section 7), shape (N,).
 
     They depend on the keys of the number's bundle (`Keyring.find`) and on the whole header, including its ``flags``.
     """
@@ -263,13 +263,13 @@ def index_many(
         raise PeelError(lib.PEEL_E_FLAGS, "index_many")
     if np.any((order == 0) | (order > lib.PEEL_NUMBER_MAX) | (devices == 0)):
         raise PeelError(lib.PEEL_E_NUMBER, "index_many")
-    out = np.empty(len(devices), np.uint32)
+    out, blocks = np.empty(len(devices), np.uint32), core_blocks(profile)
     lib.peel_batch_index(
         pointer("uint32_t", out),
         flags,
-        profile.mechanism_id,
         profile.id,
-        profile.assignments,
+        blocks,
+        len(blocks),
         pointer("uint32_t", devices),
         pointer("uint8_t", index_keys),
         pointer("uint64_t", order),
@@ -327,26 +327,22 @@ def _salt_rows(salts: bytes | NDArray[np.uint8], count: int) -> NDArray[np.uint8
 
 
 def perturb_many(
-    mechanism: int, rule: int, k: int, words: ArrayLike, readings: ArrayLike, *, entropy: bytes, domain: int = 0
+    blocks: Sequence[CoreBlock], width: int, words: ArrayLike, readings: ArrayLike, *, entropy: bytes
 ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Return the symbols of N reports (SPEC section 6), without frames and keys, for experiments with the mechanisms.
+    """Return the symbols of N reports (SPEC section 6), without frames and keys, for experiments with the randomisers.
 
     Parameters
     ----------
-    mechanism : int
-        The mechanism's number in a frame.
-    rule : int
-        Q31 (SPEC section 5).
-    k : int
-        The number of indices that a symbol can have.
-    words : uint32, shape (N,)
-        The values that report numbers assign: WORD of SPEC section 7.
+    blocks : sequence of CoreBlock
+        The questions.
+    width : int
+        The number of columns of the projection.
+    words : uint32, shape (N, 2)
+        The words that assign a question to each report: WORD0 and WORD1 of SPEC section 7.
     readings : int32
-        Q15, shape (N, k), for numeric mechanisms; categories, shape (N,), for categorical ones.
+        Shape (N, questions), or (N,) for one question: Q15 for signs, categories for choices.
     entropy : bytes
         At least 32, seeds one generator for the whole batch.
-    domain : int
-        The number of categories that are hashed; 0 without hashing.
 
     Returns
     -------
@@ -354,8 +350,8 @@ def perturb_many(
     sign : int8, shape (N,)
         +1 or -1.
     """
-    assigned = np.ascontiguousarray(words, np.uint32)
-    count = len(assigned)
+    assigned = np.ascontiguousarray(words, np.uint32).reshape(-1, 2)
+    count, questions = len(assigned), block_array(blocks)
     values = np.ascontiguousarray(readings, np.int32).reshape(count, -1 if count else 1)
     index, sign = np.empty(count, np.int32), np.empty(count, np.int8)
     failed = ffi.new("size_t *")
@@ -364,10 +360,9 @@ def perturb_many(
             pointer("int32_t", index),
             pointer("int8_t", sign),
             failed,
-            mechanism,
-            rule,
-            k,
-            domain,
+            questions,
+            len(blocks),
+            width,
             pointer("uint32_t", assigned),
             pointer("int32_t", values),
             values.shape[1],

@@ -8,8 +8,8 @@ from peel_core._core import ffi, lib
 _EXPLANATIONS = {
     "LENGTH": "a buffer or frame has the wrong length",
     "VERSION": "not a version 1 frame",
-    "FLAGS": "reserved flag bits are set",
-    "MECHANISM": "unknown mechanism, or not the profile's",
+    "FLAGS": "reserved bits are set",
+    "BLOCK": "a block of unknown form, weight (1 to 16) or number of questions out of range, or not 1 to 32 blocks",
     "PROFILE": "unknown profile, or not this device's",
     "DEVICE": "unknown device, or device 0",
     "NUMBER": "report number is 0 or above 48 bits",
@@ -17,11 +17,11 @@ _EXPLANATIONS = {
     "SEAL": "the seal is wrong: the frame is forged, altered, or made with another key",
     "TRITS": "invalid trits: no encoder produces them",
     "EPSILON": "epsilon out of range (above 0, up to 16), or too small for this many symbols",
-    "WIDTH": "k or width out of range (k <= width <= 1024, and what the mechanism allows)",
-    "READING": "a category out of range, or the wrong number of readings for the mechanism",
+    "WIDTH": "symbols or width out of range (the columns of all blocks must fit in width <= 1024)",
+    "READING": "a category out of range, not one reading per question, or no unused column for a missing reading",
     "ENTROPY": "entropy refused by the health check, or a generator that is unseeded or damaged",
     "RULE": "a rule of 0, or of 2^31 or more",
-    "DOMAIN": "number of categories out of range (2 to 65535), or given for a mechanism that has none",
+    "DOMAIN": "number of categories out of range (2 to 65535), or given for a form that has none",
     "ORDER": "calls in the wrong order: absorb after squeeze",
 }
 

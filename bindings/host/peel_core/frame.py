@@ -56,10 +56,10 @@ RULE = Field(HEADER_BYTES, TRITS_AT)
 """Encrypted, unless the frame is unsealed."""
 
 
-def header(*, mechanism: int, profile: int, device: int, number: int, flags: int = 0) -> bytes:
+def header(*, profile: int, device: int, number: int, flags: int = 0) -> bytes:
     """Return the header of a frame."""
     out = ffi.new("uint8_t[]", HEADER_BYTES)
-    fields = {"mechanism": mechanism, "profile": profile, "device": device, "number": number, "flags": flags}
+    fields = {"profile": profile, "device": device, "number": number, "flags": flags}
     check(lib.peel_header_write(out, ffi.new("peel_header *", fields)), "header")
     return bytes(ffi.buffer(out))
 

@@ -10,15 +10,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
+from peel_core.errors import check
 from peel_core.keys import Keys
-from peel_core.profile import Profile
+from peel_core.primitives import CoreBlock, block_array
+from peel_core.profile import Block, Profile
 
-__all__ = ["Keyring", "checked_keys", "key_rows", "pointer", "report_numbers"]
+__all__ = ["Keyring", "checked_keys", "core_block", "core_blocks", "key_rows", "pointer", "report_numbers"]
 
 
 def pointer(ctype: str, array: NDArray[Any]) -> Any:
     """Return an array's memory as a C pointer, valid while the array lives."""
     return ffi.from_buffer(f"{ctype}[]", array)
+
+
+def core_block(block: Block) -> CoreBlock:
+    """Return a block as the core takes it."""
+    domain = block.domain if block.form == lib.PEEL_HASHED else 0
+    return CoreBlock(block.form, block.weight, block.questions, block.symbols, domain, block.rule)
+
+
+def core_blocks(profile: Profile, rule: int | None = None) -> Any:
+    """Return the blocks of a profile as a C array, checked; with another rule in place of their own if one is given."""
+    blocks = [core_block(each) for each in profile.blocks]
+    array = block_array(blocks if rule is None else [each._replace(rule=rule) for each in blocks])
+    check(lib.peel_blocks_check(array, len(array), profile.width), f"profile {profile.name}")
+    return array
 
 
 def key_rows(keys: NDArray[np.uint8], count: int, what: str) -> NDArray[np.uint8]:
@@ -112,9 +128,10 @@ class Keyring:
         for array in (self.device_ids, self.profile_of, self.last_bundle, *bundles):
             array.flags.writeable = False
         self._table = ffi.new("peel_batch_profile[]", max(1, len(self.profiles)))
-        for row, profile in zip(self._table, self.profiles, strict=False):
-            row.id, row.width, row.mechanism = profile.id, profile.width, profile.mechanism_id
-            row.assignments = profile.assignments
+        self._blocks = [core_blocks(profile) for profile in self.profiles]
+        for row, profile, blocks in zip(self._table, self.profiles, self._blocks, strict=False):
+            row.id, row.width, row.units = profile.id, profile.width, profile.units
+            row.blocks, row.block_count = blocks, len(blocks)
 
     def _check(self) -> None:
         if len(self.device_ids) and self.device_ids[0] == 0:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peel_core import CORE_VERSION
 from peel_core._core import ffi, lib
 
@@ -22,27 +24,25 @@ def rule(epsilon_q20: int, k: int, /) -> int:
 
 
 def encoder(
-    mechanism: int,
     flags: int,
     profile: int,
     device: int,
-    k: int,
-    domain: int,
     width: int,
     seed: int,
-    rule: int,
+    blocks: Sequence[tuple[int, int, int, int, int, int]],
     seal_key: bytes,
     index_key: bytes,
     cached: bool = False,
     /,
 ) -> bytearray:
-    made = ffi.new("peel_encoder *")
-    made.mechanism, made.flags, made.profile, made.device = mechanism, flags, profile, device
-    made.k, made.domain, made.width, made.seed, made.rule = k, domain, width, seed, rule
+    made, questions = ffi.new("peel_encoder *"), ffi.new("peel_block[]", list(blocks) or 1)
+    made.flags, made.profile, made.device, made.width, made.seed = flags, profile, device, width, seed
+    made.blocks, made.block_count = questions, len(blocks)
     ffi.memmove(made.seal_key, seal_key, 16)
     ffi.memmove(made.index_key, index_key, 16)
     _checked(lib.peel_encoder_check(made))
-    return bytearray(ffi.buffer(made))
+    made.blocks = ffi.NULL
+    return bytearray(ffi.buffer(made)) + bytearray(ffi.buffer(questions))
 
 
 def drbg() -> bytearray:
@@ -60,7 +60,10 @@ def drbg_bytes(drbg: bytearray, n: int, /) -> bytes:
 
 
 def encode(out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /) -> int:
-    made = ffi.cast("peel_encoder *", ffi.from_buffer(encoder))
+    made = ffi.new("peel_encoder *")
+    ffi.memmove(made, encoder, ffi.sizeof("peel_encoder"))
+    questions = ffi.from_buffer("peel_block[]", memoryview(encoder)[ffi.sizeof("peel_encoder") :])
+    made.blocks = questions
     state = ffi.cast("peel_drbg *", ffi.from_buffer(drbg))
     return _checked(
         lib.peel_encode(
@@ -75,6 +78,12 @@ def hash(label: bytes, data: bytes, n: int, /) -> bytes:
     lib.peel_hash_init(xof, label)
     lib.peel_xof_absorb(xof, data, len(data))
     lib.peel_xof_squeeze(xof, out, n)
+    return bytes(ffi.buffer(out))
+
+
+def stream(key: bytes, nonce: bytes, n: int, /) -> bytes:
+    out = ffi.new("uint8_t[]", n)
+    lib.peel_ascon_stream(out, n, key, nonce)
     return bytes(ffi.buffer(out))
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from peel_core._core import ffi, lib
 from peel_core.errors import check
@@ -17,6 +17,8 @@ READING_ONE = int(lib.PEEL_READING_ONE)
 EPSILON_ONE = int(lib.PEEL_EPSILON_ONE)
 MAX_WIDTH = int(lib.PEEL_MAX_WIDTH)
 NUMBER_MAX = int(lib.PEEL_NUMBER_MAX)
+NO_READING = int(lib.PEEL_NO_READING)
+"""In place of a reading: the sensor gave none."""
 
 
 def _sized(data: bytes, size: int, what: str) -> bytes:
@@ -92,20 +94,47 @@ def rule(epsilon_q20: int, k: int = 2) -> int:
     return int(out[0])
 
 
+class CoreBlock(NamedTuple):
+    """Questions with one form, weight and rule, as the core takes them (SPEC section 6)."""
+
+    form: int
+    weight: int
+    questions: int
+    symbols: int
+    """The columns of each question: 1 for a sign."""
+    domain: int
+    """The number of categories that are hashed; 0 without hashing."""
+    rule: int
+
+
+def block_array(blocks: Sequence[CoreBlock]) -> Any:
+    """Return blocks as a C array, which has at least one element. Numbers that do not fit in their field raise OverflowError."""
+    return ffi.new("peel_block[]", [tuple(block) for block in blocks] or 1)
+
+
 def perturb(
-    mechanism: int, rule: int, k: int, domain: int, word: int, readings: Sequence[int], drbg: Drbg
+    blocks: Sequence[CoreBlock], width: int, words: tuple[int, int], readings: Sequence[int], drbg: Drbg
 ) -> tuple[int, int]:
-    """Return the symbol ``(index, minus)`` of one report (SPEC section 6); ``word`` is WORD of section 7."""
+    """Return the symbol ``(index, minus)`` of one report (SPEC section 6); ``words`` are WORD0 and WORD1 of section 7."""
     symbol = ffi.new("peel_symbol *")
-    values = ffi.new("int32_t[]", list(readings) or [0])
+    values, questions = ffi.new("int32_t[]", list(readings) or [0]), block_array(blocks)
     with drbg.state() as state:
-        check(lib.peel_perturb(symbol, mechanism, rule, k, domain, word, values, len(readings), state))
+        check(lib.peel_perturb(symbol, questions, len(blocks), width, words, values, len(readings), state))
     return int(symbol.index), int(symbol.minus)
 
 
-def index(index_key: bytes, header: bytes, limit: int) -> int:
-    """Return the value below ``limit`` that the number of a report with this header assigns (SPEC section 7)."""
-    return int(lib.peel_index(_sized(index_key, 16, "a key"), _sized(header, 16, "a header"), limit))
+def index_words(index_key: bytes, header: bytes) -> tuple[int, int]:
+    """Return the words that assign a question to the report with this header (SPEC section 7)."""
+    words = ffi.new("uint32_t[2]")
+    lib.peel_index_words(words, _sized(index_key, 16, "a key"), _sized(header, 16, "a header"))
+    return int(words[0]), int(words[1])
+
+
+def unit(blocks: Sequence[CoreBlock], width: int, words: tuple[int, int]) -> int:
+    """Return the unit that these words assign (SPEC section 7)."""
+    questions = block_array(blocks)
+    check(lib.peel_blocks_check(questions, len(blocks), width), "blocks")
+    return int(lib.peel_unit(questions, len(blocks), words))
 
 
 def codeword(seed: int, width: int, index: int, minus: int) -> bytes:
@@ -145,14 +174,11 @@ def frame_open_unsealed(width: int, frame: bytes) -> tuple[int, bytes]:
 class Encoder:
     """The encoder of one device: profile parameters, identity, keys."""
 
-    mechanism: int
     profile: int
     device: int
-    k: int
-    domain: int = 0
     width: int
     seed: int
-    rule: int
+    blocks: Sequence[CoreBlock]
     seal_key: bytes
     index_key: bytes
     flags: int = 0
@@ -160,11 +186,12 @@ class Encoder:
     def __repr__(self) -> str:
         return f"Encoder(device={self.device:08x}, profile={self.profile:08x})"
 
-    def struct(self) -> Any:
-        """Return the C struct, checked."""
+    def _struct(self, blocks: Any) -> Any:
+        """Return the C struct, checked. It points to the blocks, which the caller keeps."""
         encoder = ffi.new("peel_encoder *")
-        for field in ("flags", "mechanism", "profile", "device", "k", "domain", "width", "seed", "rule"):
+        for field in ("flags", "profile", "device", "width", "seed"):
             setattr(encoder, field, getattr(self, field))
+        encoder.blocks, encoder.block_count = blocks, len(self.blocks)
         encoder.seal_key = list(_sized(self.seal_key, 16, "a key"))
         encoder.index_key = list(_sized(self.index_key, 16, "a key"))
         check(lib.peel_encoder_check(encoder), "encoder")
@@ -173,7 +200,7 @@ class Encoder:
     def encode(self, number: int, readings: Sequence[int], drbg: Drbg) -> bytes:
         """Return one sealed frame."""
         out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_FRAME_BYTES))
-        values = ffi.new("int32_t[]", list(readings) or [0])
+        values, blocks = ffi.new("int32_t[]", list(readings) or [0]), block_array(self.blocks)
         with drbg.state() as state:
-            size = lib.peel_encode(out, len(out), self.struct(), number, values, len(readings), state)
+            size = lib.peel_encode(out, len(out), self._struct(blocks), number, values, len(readings), state)
         return bytes(ffi.buffer(out, check(size, "encode")))

@@ -5,151 +5,275 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from peel_core import fields, mechanisms
+from peel_core import fields, hash_family, kinds
 from peel_core._core import lib
 from peel_core.errors import PeelError
 from peel_core.fields import ProfileError
-from peel_core.mechanisms import Attribute, Content
+from peel_core.kinds import CHOICE, HASHED, KINDS, SIGN, Attribute, Question
 from peel_core.primitives import EPSILON_ONE, MAX_WIDTH, RULE_ONE, hash_
 from peel_core.primitives import rule as core_rule
 
-__all__ = ["DEFAULT_WIDTH", "Profile", "burst_size", "even_interval", "load_profile", "make_profile", "parse_profile"]
+__all__ = [
+    "DEFAULT_WIDTH",
+    "Block",
+    "Profile",
+    "Statistic",
+    "burst_size",
+    "even_interval",
+    "load_profile",
+    "make_profile",
+    "parse_profile",
+]
 
 DEFAULT_WIDTH = 48
-_KEYS = {"name", "mechanism", "epsilon", "width", "seed", "quota", "period", "lifetime", "attribute", "force_krr"}
+_MAX_BLOCKS = 32
+_KEYS = {"name", "epsilon", "width", "seed", "quota", "period", "lifetime", "attribute"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Consecutive questions with the same form, rule and weight, and the places of what belongs to them.
+
+    ============ ==========================================================================================================
+    question     what a number assigns
+    column       a column of the projection: one for a sign, one per symbol otherwise
+    unit         a question, or for hashed ones a question and its hash
+    cell         what is counted: a unit of signs, a symbol of a choice, a symbol under a hash
+    statistic    what is estimated: one per sign, one per category
+    ============ ==========================================================================================================
+    """
+
+    form: int
+    weight: int
+    questions: int
+    symbols: int
+    """Columns of each question."""
+    domain: int
+    """The number of categories: of hashed ones, those behind the symbols; 0 for signs."""
+    rule: int
+    """The rule R in Q31 (SPEC section 5)."""
+    first_question: int
+    first_column: int
+    first_unit: int
+    first_cell: int
+    first_statistic: int
+
+    @property
+    def columns(self) -> int:
+        """The number of its columns."""
+        return self.questions * self.symbols
+
+    @property
+    def outcomes(self) -> int:
+        """The number of outcomes of its coin."""
+        return 2 if self.form == SIGN else self.symbols
+
+    @property
+    def units(self) -> int:
+        """The number of its units."""
+        return hash_family.hash_count(self.symbols, self.domain) if self.form == HASHED else self.questions
+
+    @property
+    def cells(self) -> int:
+        """The number of its cells."""
+        return self.units * self.symbols
+
+    @property
+    def statistics(self) -> int:
+        """The number of its statistics."""
+        return self.questions if self.form == SIGN else self.domain
+
+    @property
+    def keep(self) -> float:
+        """The share of answers that are true, not random."""
+        return self.rule / RULE_ONE
+
+    @property
+    def likeliest(self) -> float:
+        """The probability of the most probable outcome of an honest coin."""
+        return self.keep + (1 - self.keep) / self.outcomes
+
+    @property
+    def cap(self) -> float:
+        """The distance that one forged report can move an estimate, in honest reports: about (e^eps + outcomes - 1) / (e^eps - 1)."""
+        return RULE_ONE / self.rule
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One estimated figure: a mean, the share of readings above a threshold, or the share of a category."""
+
+    name: str
+    attribute: Attribute
+    question: int
+    low: float
+    high: float
+    """The least and the greatest possible value."""
+    unit: str = ""
+    threshold: float | None = None
+    category: int | None = None
+    """The place of its category."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
     """A validated profile. Make one with :func:`load_profile` or :func:`parse_profile`.
 
-    Properties that depend on the mechanism come from :mod:`peel_core.mechanisms`.
+    Properties that depend on the kinds of attributes come from :mod:`peel_core.kinds`.
     """
 
     name: str
-    mechanism: str
     epsilon_q20: int
     width: int
     seed: int
     quota: int
     period: int
-    content: Content
+    attributes: tuple[Attribute, ...]
     lifetime: int | None = None
     """The last number that a device may use; None without a limit."""
 
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        """The numeric attributes; empty for categorical mechanisms."""
-        return self.content.attributes
-
-    @property
-    def subject(self) -> str:
-        """The attribute whose categories are counted; empty for numeric mechanisms."""
-        return self.content.subject
-
-    @property
-    def categories(self) -> tuple[str, ...]:
-        """The categories' names in index order; empty for numeric mechanisms, and if the categories have no names."""
-        return self.content.categories
-
-    @property
-    def domain(self) -> int:
-        """The number of categories; 0 for numeric mechanisms."""
-        return self.content.domain
-
-    @property
-    def size(self) -> int:
-        """The number of estimates: attributes, or categories."""
-        return self.domain or len(self.attributes)
-
-    def label(self, index: int) -> str:
-        """Return the name of an attribute or category, or its index if it has no name."""
-        if self.attributes:
-            return self.attributes[index].name
-        return self.categories[index] if self.categories else str(index)
+    def __hash__(self) -> int:
+        return self.id  # not that of all categories, which may be many thousands
 
     @cached_property
-    def _mechanism(self) -> mechanisms.Mechanism:
-        return mechanisms.by_name(self.mechanism)
+    def questions(self) -> tuple[Question, ...]:
+        """All questions, in the order of the attributes."""
+        return tuple(
+            question
+            for place, attribute in enumerate(self.attributes)
+            for question in KINDS[attribute.kind].questions(attribute, place, self.epsilon_q20)
+        )
 
-    @property
-    def mechanism_id(self) -> int:
-        """The mechanism's number in a frame."""
-        return self._mechanism.id
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The questions in blocks: neighbouring signs of equal weight are one block, any other question is one of its own."""
+        blocks: list[Block] = []
+        for question in self.questions:
+            last = blocks[-1] if blocks else None
+            if last and question.form == last.form == SIGN and question.weight == last.weight:
+                blocks[-1] = replace(last, questions=last.questions + 1)
+            else:
+                blocks.append(self._block(question, last))
+        return tuple(blocks)
 
-    @property
-    def categorical(self) -> bool:
-        """Whether a report is made from one category, not from a number per attribute."""
-        return self._mechanism.categorical
+    def _block(self, question: Question, before: Block | None) -> Block:
+        return Block(
+            form=question.form,
+            weight=question.weight,
+            questions=1,
+            symbols=question.symbols,
+            domain=0 if question.form == SIGN else self.attributes[question.attribute].domain,
+            rule=core_rule(self.epsilon_q20, question.outcomes),
+            first_question=before.first_question + before.questions if before else 0,
+            first_column=before.first_column + before.columns if before else 0,
+            first_unit=before.first_unit + before.units if before else 0,
+            first_cell=before.first_cell + before.cells if before else 0,
+            first_statistic=before.first_statistic + before.statistics if before else 0,
+        )
 
-    @property
-    def assigns(self) -> bool:
-        """Whether a report number assigns the attribute or hash of the report."""
-        return self._mechanism.assigns
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """All figures that are estimated."""
+        return tuple(
+            statistic
+            for place, question in enumerate(self.questions)
+            for statistic in self._statistics_of(place, question)
+        )
 
-    @property
-    def hash_domain(self) -> int:
-        """The number of categories that are hashed into the k symbols; 0 without hashing."""
-        return self.domain if self._mechanism.hashes else 0
+    def _statistics_of(self, place: int, question: Question) -> Iterator[Statistic]:
+        attribute = self.attributes[question.attribute]
+        if question.threshold is not None:
+            name = f"{attribute.name} > {question.threshold:.12g}"
+            yield Statistic(name, attribute, place, 0.0, 1.0, threshold=question.threshold)
+        elif question.form == SIGN:
+            yield Statistic(attribute.name, attribute, place, attribute.low, attribute.high, attribute.unit)
+        else:
+            front = "" if len(self.attributes) == 1 else f"{attribute.name}: "
+            for category in range(attribute.domain):
+                name = attribute.categories[category] if attribute.categories else str(category)
+                yield Statistic(front + name, attribute, place, 0.0, 1.0, category=category)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of statistics."""
+        return self._ends("statistics")
 
     @cached_property
     def k(self) -> int:
-        """The number of indices of a codeword: attributes, categories, or the symbols that categories are hashed into."""
-        return self._mechanism.symbols(self.content.size, self.epsilon_q20)
+        """The number of columns that honest codewords have."""
+        return self._ends("columns")
 
-    @property
-    def readings(self) -> int:
-        """The number of readings in a report."""
-        return self._mechanism.readings(self.k)
+    @cached_property
+    def units(self) -> int:
+        """The number of units; see :class:`Block`."""
+        return self._ends("units")
 
-    @property
-    def assignments(self) -> int:
-        """The number of values that a report number can assign; 1 if it assigns nothing."""
-        return self._mechanism.assignments(self.content, self.k)
-
-    @property
+    @cached_property
     def cells(self) -> int:
         """The number of cells that reports are counted in; see :meth:`cell`."""
-        return self._mechanism.cells(self.content, self.k)
+        return self._ends("cells")
 
-    def cell(self, assigned: Any, index: Any) -> Any:
-        """Return the cell in which a report is counted, from its assigned value and its index (integers or arrays).
+    def _ends(self, what: str) -> int:
+        return sum(getattr(block, what) for block in self.blocks)
 
-        The cell is the index, except for local hashing, where an answer needs its hash: ``assigned * k + index``.
-        """
-        return assigned * self.k + index if self._mechanism.hashes else index
+    @cached_property
+    def slots(self) -> int:
+        """The number of equally probable slots that numbers assign: each question has as many as its weight."""
+        return sum(block.questions * block.weight for block in self.blocks)
+
+    def label(self, index: int) -> str:
+        """Return the name of a statistic. In a profile of one attribute a category needs no attribute's name before it."""
+        return self.statistics[index].name
+
+    @cached_property
+    def _places(self) -> _Places:
+        return _Places(self.blocks)
+
+    def block_of_unit(self, unit: Any) -> Any:
+        """Return the block of each unit, an integer or an array."""
+        return _find(self._places.first_unit, unit)
+
+    def block_of_cell(self, cell: Any) -> Any:
+        """Return the block of each cell, an integer or an array."""
+        return _find(self._places.first_cell, cell)
+
+    def cell(self, unit: Any, column: Any) -> Any:
+        """Return the cell in which a report is counted, from its unit and the column of its codeword (integers or arrays)."""
+        places, block = self._places, self.block_of_unit(unit)
+        local = unit - places.first_unit[block]
+        answer = column - places.first_column[block]
+        return places.first_cell[block] + local * places.unit_cells[block] + answer * places.column_cells[block]
+
+    def first_cell(self, unit: Any) -> Any:
+        """Return the first cell of each unit."""
+        places, block = self._places, self.block_of_unit(unit)
+        return places.first_cell[block] + (unit - places.first_unit[block]) * places.unit_cells[block]
+
+    def unit(self, cell: Any) -> Any:
+        """Return the unit of each cell."""
+        places, block = self._places, self.block_of_cell(cell)
+        return places.first_unit[block] + (cell - places.first_cell[block]) // places.unit_width[block]
+
+    def question(self, unit: Any) -> Any:
+        """Return the question of each unit."""
+        places, block = self._places, self.block_of_unit(unit)
+        return places.first_question[block] + (unit - places.first_unit[block]) * places.unit_questions[block]
+
+    def rules(self, unit: Any) -> Any:
+        """Return the rule for each unit."""
+        return self._places.rule[self.block_of_unit(unit)]
 
     @property
     def epsilon(self) -> float:
         """The privacy budget of one report."""
         return self.epsilon_q20 / EPSILON_ONE
-
-    @cached_property
-    def rule(self) -> int:
-        """The rule R in Q31 (SPEC section 5)."""
-        return self.rule_at(self.epsilon_q20)
-
-    def rule_at(self, epsilon_q20: int) -> int:
-        """Return the rule for another epsilon."""
-        return core_rule(epsilon_q20, self._mechanism.outcomes(self.k))
-
-    @property
-    def likeliest(self) -> float:
-        """The probability of the most probable outcome of an honest coin."""
-        keep = self.rule / RULE_ONE
-        return keep + (1 - keep) / self._mechanism.outcomes(self.k)
-
-    @property
-    def cap(self) -> float:
-        """The distance that one forged report can move an estimate, in honest reports: about (e^eps + outcomes - 1) / (e^eps - 1)."""
-        return RULE_ONE / self.rule
 
     @property
     def frame_bytes(self) -> int:
@@ -170,31 +294,32 @@ class Profile:
         """Return the profile as a device's bundle contains it."""
         return {
             "name": self.name,
-            "mechanism": self.mechanism,
             "id": f"{self.id:08x}",
             "epsilon_q20": self.epsilon_q20,
-            "k": self.k,
             "width": self.width,
             "seed": self.seed,
             "quota": self.quota,
             "period": self.period,
             **({} if self.lifetime is None else {"lifetime": self.lifetime}),
-            **self._mechanism.table(self.content),
+            "attributes": [self._attribute_table(attribute) for attribute in self.attributes],
         }
+
+    def _attribute_table(self, attribute: Attribute) -> dict[str, Any]:
+        own = KINDS[attribute.kind].table(attribute, self.epsilon_q20)
+        return {"name": attribute.name, "kind": attribute.kind, "weight": attribute.weight, **own}
 
     def canonical(self) -> str:
         """Return the canonical form. ``id`` is its digest."""
         lines = [
-            "peel-profile-1",
+            "peel-profile-2",
             f"name={self.name}",
-            f"mechanism={self.mechanism}",
             f"epsilon={self.epsilon_q20}",
             f"width={self.width}",
             f"seed={self.seed}",
             f"quota={self.quota}",
             f"period={self.period}",
             *([] if self.lifetime is None else [f"lifetime={self.lifetime}"]),
-            *self._mechanism.canonical(self.content),
+            *(line for each in self.attributes for line in KINDS[each.kind].canonical(each)),
         ]
         return "".join(line + "\n" for line in lines)
 
@@ -239,45 +364,39 @@ def parse_profile(text: str) -> Profile:
 def make_profile(table: Mapping[str, Any]) -> Profile:
     """Make a profile from a table with the keys of the TOML file."""
     fields.refuse_unknown(table, _KEYS)
-    mechanism = mechanisms.by_name(fields.text(table, "mechanism"))
     rows = table.get("attribute")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ProfileError("attribute", "at least one [[attribute]] table is required")
-    content, epsilon = mechanism.content(rows), _epsilon(table)
-    least_width = max(DEFAULT_WIDTH, mechanism.symbols(content.size, epsilon))
+    epsilon = _epsilon(table)
     profile = Profile(
         name=fields.name(table, "name"),
-        mechanism=mechanism.name,
         epsilon_q20=epsilon,
-        width=fields.integer(table, "width", 2, MAX_WIDTH, least_width),
+        width=DEFAULT_WIDTH,
         seed=fields.integer(table, "seed", 0, 2**32 - 1),
         quota=fields.integer(table, "quota", 1, 10**6),
         period=fields.integer(table, "period", 1, 10**8),
-        content=content,
+        attributes=kinds.read_attributes(rows, epsilon),
         lifetime=fields.integer(table, "lifetime", 1, 2**48 - 1) if "lifetime" in table else None,
     )
-    _check_size(profile)
-    _check_wisdom(profile, mechanism, table)
-    return profile
+    return replace(profile, width=_width(profile, table))
 
 
-def _check_size(profile: Profile) -> None:
-    if profile.width < profile.k:
-        raise ProfileError("width", f"must be at least the number of symbols, {profile.k}, got {profile.width}")
+def _width(profile: Profile, table: Mapping[str, Any]) -> int:
     try:
-        _ = profile.rule
+        blocks, columns = profile.blocks, profile.k
     except PeelError as error:
         raise ProfileError("epsilon", str(error)) from error
-
-
-def _check_wisdom(profile: Profile, mechanism: mechanisms.Mechanism, table: Mapping[str, Any]) -> None:
-    """Refuse a profile for which another mechanism is better in every respect, unless the file forces it."""
-    forced = table.get("force_krr", False)
-    if not isinstance(forced, bool):
-        raise ProfileError("force_krr", f"must be true or false, not {forced!r}")
-    reservation = mechanism.reservation(profile.content, profile.epsilon_q20)
-    if reservation and not forced:
-        raise ProfileError("mechanism", f'{reservation}; use mechanism = "hashing", or set force_krr = true')
+    if columns > MAX_WIDTH:
+        raise ProfileError("attribute", f"all attributes together have {columns} symbols, more than {MAX_WIDTH}")
+    if len(blocks) > _MAX_BLOCKS:
+        raise ProfileError(
+            "attribute",
+            f"{len(blocks)} blocks of questions are more than {_MAX_BLOCKS}; put numeric attributes of equal weight next to each other",
+        )
+    width = fields.integer(table, "width", 2, MAX_WIDTH, max(DEFAULT_WIDTH, columns))
+    if width < columns:
+        raise ProfileError("width", f"must be at least the number of symbols, {columns}, got {width}")
+    return width
 
 
 def _epsilon(table: Mapping[str, Any]) -> int:
@@ -286,3 +405,32 @@ def _epsilon(table: Mapping[str, Any]) -> int:
     if units == 0:
         raise ProfileError("epsilon", f"must be above 0 (at least 2^-20) and at most 16, not {epsilon}")
     return units
+
+
+class _Places:
+    """The first places of blocks, and the steps between places in them, as arrays."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        import numpy as np  # only where reports are counted: numpy takes longer to import than all the rest
+
+        def column(values: Iterable[int]) -> Any:
+            return np.fromiter(values, np.int64)
+
+        self.first_question = column(block.first_question for block in blocks)
+        self.first_column = column(block.first_column for block in blocks)
+        self.first_unit = column(block.first_unit for block in blocks)
+        self.first_cell = column(block.first_cell for block in blocks)
+        self.rule = column(block.rule for block in blocks)
+        self.unit_width = column(block.symbols for block in blocks)
+        """Cells per unit."""
+        self.unit_cells = column({SIGN: 1, CHOICE: 0, HASHED: block.symbols}[block.form] for block in blocks)
+        """Cells from one unit to the next."""
+        self.column_cells = column(int(block.form != SIGN) for block in blocks)
+        """Cells from one column to the next."""
+        self.unit_questions = column(int(block.form == SIGN) for block in blocks)
+        """Questions from one unit to the next."""
+
+
+def _find(firsts: Any, places: Any) -> Any:
+    """Return the block of each place, given the first place of each block."""
+    return firsts.searchsorted(places, side="right") - 1 if len(firsts) > 1 else 0

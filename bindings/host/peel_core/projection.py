@@ -79,7 +79,7 @@ def _nearest(s: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int8
 
 @dataclass(frozen=True)
 class Soundness:
-    """The result of decoding all 2k codewords of a seed."""
+    """The result of decoding all codewords of a seed."""
 
     condition: float
     honest_residual: float
@@ -101,16 +101,16 @@ class Soundness:
 def soundness(seed: int, width: int, k: int) -> Soundness:
     """Check a seed by enumeration. Results are cached.
 
-    Decodes each of the 2k codewords. Also finds the least residual after changing any one trit to either other value, in
-    sixteen codewords spread over all of them.
+    Decodes each of the 2k codewords, and those of the column that says "no reading". Also finds the least residual after changing any
+    one trit to either other value, in sixteen codewords spread over all of them.
     """
     phi = matrix(seed, width).astype(np.float64)
     condition = float(np.linalg.cond(phi @ _basis(width)))
     if not condition < 1e12:
         return Soundness(float("inf"), float("inf"), 0.0, False)
     gamma = reconstruction(seed, width)
-    indices = np.tile(np.arange(k), 2)
-    minus = np.repeat([0, 1], k)
+    columns = min(k + 1, width)  # the first unused one says that there is no reading
+    indices, minus = np.tile(np.arange(columns), 2), np.repeat([0, 1], columns)
     codewords = project_many(seed, width, indices, minus).astype(np.float32)
     index, sign, residual = reconstruct(gamma, codewords)
     decodes = bool(np.all(index == indices) and np.all(sign == 1 - 2 * minus))

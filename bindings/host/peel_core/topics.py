@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-__all__ = ["LANES", "device_topic", "fleet_topic", "lane_of"]
+from urllib.parse import quote
+
+__all__ = ["LANES", "device_topic", "fleet_topic", "lane_of", "topic_level"]
 
 LANES = 64
 
@@ -33,3 +35,12 @@ def device_topic(fleet: str, device: int, about: str) -> str:
     'peel/v1/plant-7/2a/0000002a/report'
     """
     return fleet_topic(fleet, lane_of(device), f"{device:08x}", about)
+
+
+def topic_level(text: str) -> str:
+    """Return any text as one level of a topic: percent-encoded UTF-8, ``.`` included, which some brokers cannot carry.
+
+    >>> topic_level("Gewächshaus 2.1")
+    'Gew%C3%A4chshaus%202%2E1'
+    """
+    return quote(text, safe="").replace(".", "%2E")

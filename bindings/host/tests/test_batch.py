@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from peel_core import (
     CODE_NAMES,
-    MECHANISMS,
     Keyring,
     PeelError,
     Profile,
@@ -25,15 +24,18 @@ from peel_core import (
     projection,
 )
 from peel_core.batch import perturb_many
-from peel_core.primitives import Drbg, perturb, rule
+from peel_core.keyring import core_block
+from peel_core.kinds import CHOICE, HASHED, SIGN
+from peel_core.primitives import CoreBlock, Drbg, perturb, rule
 
 MASTER = bytes(range(32))
 ENTROPY = bytes(range(100, 164))
+CHOICE_OF_4 = CoreBlock(2, 1, 1, 4, 0, 2**30)
 
 
 def profile(name: str, k: int, seed: int = 1) -> Profile:
-    attributes = [{"name": f"a{i}", "unit": "V", "low": 0, "high": 5} for i in range(k)]
-    table = {"name": name, "mechanism": "harmony", "epsilon": 1, "seed": seed, "quota": 5, "period": 60}
+    attributes = [{"name": f"a{i}", "kind": "mean", "unit": "V", "low": 0, "high": 5} for i in range(k)]
+    table = {"name": name, "epsilon": 1, "seed": seed, "quota": 5, "period": 60}
     return make_profile({**table, "attribute": attributes})
 
 
@@ -59,7 +61,12 @@ def test_mixed_profiles_in_one_payload() -> None:
     assert opened.number.tolist() == [5, 7, 6, 2**48 - 1]
     assert opened.profile.tolist() == [0, 1, 0, 1]
     assert RING.device_ids[opened.slot].tolist() == opened.device.tolist()
-    assert opened.rule.tolist() == [SMALL.rule, LARGE.rule, SMALL.rule, LARGE.rule]
+    assert opened.rule.tolist() == [
+        SMALL.blocks[0].rule,
+        LARGE.blocks[0].rule,
+        SMALL.blocks[0].rule,
+        LARGE.blocks[0].rule,
+    ]
     assert opened.trits.shape == (4, 59)
     assert not opened.trits[0, 47:].any()
 
@@ -85,6 +92,7 @@ def test_nothing_and_empty() -> None:
     assert open_many(Keyring([], [], 1, [], KEYS.of([])), [b"x" * 40]).code[0] < 0
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(st.binary(max_size=200), max_size=6))
 def test_any_bytes_are_accounted_for(payloads: list[bytes]) -> None:
@@ -150,7 +158,7 @@ def test_one_attribute_is_enough() -> None:
     made = encode_many(one, IDS[rows], KEYS.of(rows), np.arange(1, 201), np.full((200, 1), 32768), entropy=ENTROPY)
     opened = open_many(ring, [made.tobytes()])
     assert not opened.code.any()
-    assert not opened.index.any()
+    assert not opened.unit.any()
     index, sign, _ = projection.reconstruct(projection.reconstruction(one.seed, one.width), opened.trits)
     assert not index.any()
     assert 120 < (sign > 0).sum() < 170  # 146 are expected, 6 is one standard deviation
@@ -182,8 +190,8 @@ def test_what_a_number_assigns_depends_on_the_flags_as_in_a_frame() -> None:
         )
         opened = open_many(RING, [made.tobytes()], accept_unsealed=True)
         assigned = index_many(SMALL, IDS[rows], KEYS.of(rows), numbers, flags=flags)
-        assert opened.index.tolist() == assigned.tolist()
-    with pytest.raises(PeelError, match="flag"):
+        assert opened.unit.tolist() == assigned.tolist()
+    with pytest.raises(PeelError, match="reserved bits"):
         index_many(SMALL, IDS[rows], KEYS.of(rows), numbers, flags=2)
 
 
@@ -198,33 +206,69 @@ def test_an_unsealed_frame_opens_only_when_asked_to() -> None:
     made = encode_many(SMALL, IDS[:1], KEYS.of([0]), [1], readings, entropy=ENTROPY, flags=1)[0].tobytes()
     with pytest.raises(PeelError, match="unsealed"):
         primitives.frame_open(KEYS.seal[0].tobytes(), SMALL.width, made)
-    assert primitives.frame_open_unsealed(SMALL.width, made)[0] == SMALL.rule
+    assert primitives.frame_open_unsealed(SMALL.width, made)[0] == SMALL.blocks[0].rule
     with pytest.raises(PeelError, match="unsealed"):
         primitives.frame_open_unsealed(SMALL.width, frames(SMALL, [0], [1])[0])
 
 
-@pytest.mark.parametrize(("name", "k", "domain"), [("harmony", 5, 0), ("krr", 5, 0), ("hashing", 3, 20)])
+@pytest.mark.parametrize(("form", "k", "domain"), [(SIGN, 5, 0), (CHOICE, 5, 0), (HASHED, 3, 20)])
 def test_coins_in_bulk_equal_the_cores_coins_one_by_one(
-    name: str, k: int, domain: int, rng: np.random.Generator
+    form: int, k: int, domain: int, rng: np.random.Generator
 ) -> None:
-    mechanism, entropy, threshold = MECHANISMS[name].id, rng.bytes(32), rule(2**20, k)
-    words = rng.integers(2**32, size=300, dtype=np.uint32)
-    if name == "harmony":
-        readings = rng.integers(-(2**15), 2**15, size=(300, k), endpoint=True)
-    else:
-        readings = rng.integers(domain or k, size=(300, 1))
-    index, sign = perturb_many(mechanism, threshold, k, words, readings, entropy=entropy, domain=domain)
+    entropy, questions = rng.bytes(32), k if form == SIGN else 1
+    blocks = [CoreBlock(form, 1, questions, k // questions, domain, rule(2**20, k))]
+    words = rng.integers(2**32, size=(300, 2), dtype=np.uint32)
+    low, high = (-(2**15), 2**15 + 1) if form == SIGN else (0, domain or k)
+    readings = rng.integers(low, high, size=(300, questions))
+    index, sign = perturb_many(blocks, 48, words, readings, entropy=entropy)
     drbg = Drbg(entropy)
     for i, word in enumerate(words):
-        alone = perturb(mechanism, threshold, k, domain, int(word), readings[i].tolist(), drbg)
+        alone = perturb(blocks, 48, (int(word[0]), int(word[1])), readings[i].tolist(), drbg)
         assert (index[i], sign[i]) == (alone[0], 1 - 2 * alone[1])
 
 
 def test_the_report_whose_coin_fails_is_named(rng: np.random.Generator) -> None:
     with pytest.raises(PeelError, match="report 2 of the batch"):
-        perturb_many(MECHANISMS["krr"].id, 2**30, 4, np.zeros(3), [0, 3, 4], entropy=rng.bytes(32))
+        perturb_many([CHOICE_OF_4], 48, np.zeros((3, 2)), [0, 3, 4], entropy=rng.bytes(32))
 
 
 def test_no_coins_are_no_error(rng: np.random.Generator) -> None:
-    index, sign = perturb_many(MECHANISMS["krr"].id, 2**30, 4, [], [], entropy=rng.bytes(32))
+    index, sign = perturb_many([CHOICE_OF_4], 48, [], [], entropy=rng.bytes(32))
     assert len(index) == len(sign) == 0
+
+
+MIXED = make_profile(
+    {
+        "name": "mixed", "epsilon": 1, "seed": SMALL.seed, "quota": 5, "period": 60,
+        "attribute": [
+            *({"name": f"a{i}", "kind": "mean", "low": 0, "high": 5, "weight": 2} for i in range(3)),
+            {"name": "door", "kind": "category", "categories": ["a", "b", "c", "d"]},
+            {"name": "error", "kind": "hashed", "domain": 20, "weight": 3},
+        ],
+    }
+)  # fmt: skip
+"""Blocks of every form: 3 signs of weight 2, a choice of 4, and 20 categories hashed into 3."""
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_mixed_batch_has_the_units_rules_and_columns_of_its_questions(missing: bool) -> None:
+    profile, blocks = MIXED, [core_block(each) for each in MIXED.blocks]
+    numbers, who = np.arange(1, 301), np.zeros(300, np.intp)
+    readings = np.full((300, 5), primitives.NO_READING if missing else 1)
+    made = encode_many(profile, IDS[who], KEYS.of(who), numbers, readings, entropy=ENTROPY)
+    opened = open_many(Keyring([profile], IDS[:1], 1, [0], KEYS.of([0])), [made.tobytes()])
+    headers = [frame.tobytes()[:16] for frame in made]
+    words = [primitives.index_words(KEYS.index[0].tobytes(), header) for header in headers]
+    units = np.array([primitives.unit(blocks, 48, pair) for pair in words])
+    assert np.array_equal(opened.unit, units)
+    assert np.array_equal(opened.unit, index_many(profile, IDS[who], KEYS.of(who), numbers))
+    block = np.searchsorted([3, 4], units, side="right")
+    assert np.array_equal(np.bincount(block) > 50, [True, False, True])  # 6, 1 and 3 of 10 slots
+    assert np.array_equal(opened.rule, np.array([each.rule for each in blocks])[block])
+    column, sign, _ = projection.reconstruct(projection.reconstruction(profile.seed, 48), opened.trits)
+    if missing:
+        assert set(column.tolist()) == {10}
+        assert (sign == 1).all()
+    else:
+        assert np.array_equal(np.searchsorted([3, 7], column, side="right"), block)
+        assert np.array_equal(column[block == 0], units[block == 0])

@@ -25,13 +25,15 @@ from peel_core import (
 from peel_core.primitives import EPSILON_ONE, RULE_ONE
 
 TABLE: dict[str, Any] = {
-    "name": "visits", "mechanism": "hashing", "epsilon": 1, "seed": 1, "quota": 5, "period": 60,
-    "attribute": [{"name": "place", "domain": 1000}],
+    "name": "visits", "epsilon": 1, "seed": 1, "quota": 5, "period": 60,
+    "attribute": [{"name": "place", "kind": "hashed", "domain": 1000}],
 }  # fmt: skip
 
 
 def profile(domain: int, epsilon: float = 1.0) -> Profile:
-    return make_profile(TABLE | {"epsilon": epsilon, "attribute": [{"name": "place", "domain": domain}]})
+    return make_profile(
+        TABLE | {"epsilon": epsilon, "attribute": [{"name": "place", "kind": "hashed", "domain": domain}]}
+    )
 
 
 def naive_supports(cells: NDArray[np.int64], counts: NDArray[np.int64], k: int, domain: int) -> NDArray[np.int64]:
@@ -98,14 +100,14 @@ def test_reports_give_the_frequencies_back(epsilon: float, domain: int) -> None:
     frames = encode_many(made, many, keys, numbers, categories, entropy=bytes(range(64)))
     opened = open_many(Keyring([made], ids, 1, [0], key), [frames.tobytes()])
     assert not opened.code.any()
-    assert np.array_equal(opened.index, index_many(made, many, keys, numbers))
+    assert np.array_equal(opened.unit, index_many(made, many, keys, numbers))
     symbol, sign, _ = projection.reconstruct(projection.reconstruction(made.seed, made.width), opened.trits)
     assert symbol.max() < made.k
     assert (sign == 1).all()
 
-    cells, counts = np.unique(opened.index.astype(np.int64) * made.k + symbol, return_counts=True)
+    cells, counts = np.unique(opened.unit.astype(np.int64) * made.k + symbol, return_counts=True)
     support = hashing.supports(cells, counts, made.k, domain)
-    keep = made.rule / RULE_ONE
+    keep = made.blocks[0].rule / RULE_ONE
     estimate = (support / n - 1 / made.k) / (keep * (1 - 1 / made.k))
     error = np.sqrt(1 / made.k * (1 - 1 / made.k) / n) / (keep * (1 - 1 / made.k)) + 0.5 / np.sqrt(n)
     assert np.abs(estimate - np.bincount(categories, minlength=domain) / n).max() < 5 * error
@@ -117,31 +119,33 @@ def test_a_frame_is_as_small_as_that_of_a_small_profile() -> None:
 
 def test_the_id_depends_on_the_domain_and_on_names() -> None:
     names = [f"n{i}" for i in range(1000)]
-    named = make_profile(TABLE | {"attribute": [{"name": "place", "categories": names}]})
+    named = make_profile(TABLE | {"attribute": [{"name": "place", "kind": "hashed", "categories": names}]})
     assert len({named.id, profile(1000).id, profile(1001).id}) == 3
-    assert (named.domain, named.k, named.label(7)) == (1000, profile(1000).k, "n7")
+    assert (named.size, named.k, named.label(7)) == (1000, profile(1000).k, "n7")
     assert profile(1000).label(7) == "7"
 
 
 def test_a_device_is_not_given_more_names_than_it_can_hold() -> None:
     few, many = (
-        make_profile(TABLE | {"attribute": [{"name": "place", "categories": [f"n{i}" for i in range(count)]}]})
+        make_profile(
+            TABLE | {"attribute": [{"name": "place", "kind": "hashed", "categories": [f"n{i}" for i in range(count)]}]}
+        )
         for count in (1024, 1025)
     )
-    assert len(few.table()["categories"]) == few.table()["domain"] == 1024
-    assert "categories" not in many.table()
-    assert many.table()["domain"] == 1025
+    assert len(few.table()["attributes"][0]["categories"]) == few.table()["attributes"][0]["domain"] == 1024
+    assert "categories" not in many.table()["attributes"][0]
+    assert many.table()["attributes"][0]["domain"] == 1025
 
 
 @pytest.mark.parametrize(
     ("attribute", "key"),
     [
-        ({"name": "place"}, "attribute[0].domain"),
-        ({"name": "place", "domain": 1}, "attribute[0].domain"),
-        ({"name": "place", "domain": 65536}, "attribute[0].domain"),
-        ({"name": "place", "domain": 3, "categories": ["a", "b", "c"]}, "attribute[0].domain"),
-        ({"name": "place", "domain": 2.5}, "attribute[0].domain"),
-        ({"name": "place", "categories": ["a"]}, "domain"),
+        ({"name": "place", "kind": "hashed"}, "attribute[0].domain"),
+        ({"name": "place", "kind": "hashed", "domain": 1}, "attribute[0].domain"),
+        ({"name": "place", "kind": "hashed", "domain": 65536}, "attribute[0].domain"),
+        ({"name": "place", "kind": "hashed", "domain": 3, "categories": ["a", "b", "c"]}, "attribute[0].domain"),
+        ({"name": "place", "kind": "hashed", "domain": 2.5}, "attribute[0].domain"),
+        ({"name": "place", "kind": "hashed", "categories": ["a"]}, "attribute[0].domain"),
     ],
 )
 def test_errors_name_the_key(attribute: dict[str, Any], key: str) -> None:
@@ -152,28 +156,31 @@ def test_errors_name_the_key(attribute: dict[str, Any], key: str) -> None:
 
 def krr(categories: int, epsilon: float, **more: Any) -> Profile:
     names = [f"n{i}" for i in range(categories)]
-    table = TABLE | {"mechanism": "krr", "epsilon": epsilon, "attribute": [{"name": "place", "categories": names}]}
-    return make_profile(table | more)
+    table = TABLE | {
+        "epsilon": epsilon,
+        "attribute": [{"name": "place", "kind": "category", "categories": names} | more],
+    }
+    return make_profile(table)
 
 
 def test_krr_is_refused_from_where_hashing_is_better() -> None:
     """(e^eps + k - 2) against (e^eps - 1 + g)^2 / (g - 1), each over (e^eps - 1)^2: at epsilon 1 from 11 categories on."""
     assert krr(10, 1).k == 10
-    with pytest.raises(ProfileError, match=r"hashing.*force_krr = true"):
+    with pytest.raises(ProfileError, match=r"hashed.*force_category = true"):
         krr(11, 1)
-    assert krr(11, 1, force_krr=True).k == 11
-    assert krr(10, 1, force_krr=True).id == krr(10, 1).id, "it is no part of what devices agree on"
+    assert krr(11, 1, force_category=True).k == 11
+    assert krr(10, 1, force_category=True).id == krr(10, 1).id, "it is no part of what devices agree on"
     assert krr(160, 4).k == 160
 
 
 def test_only_a_truth_value_forces_krr() -> None:
     with pytest.raises(ProfileError) as caught:
-        krr(11, 1, force_krr="yes")
-    assert caught.value.key == "force_krr"
+        krr(11, 1, force_category="yes")
+    assert caught.value.key == "attribute[0].force_category"
 
 
 def test_the_rule_is_that_of_the_symbols() -> None:
     made = profile(65535)
     e = np.exp(made.epsilon_q20 / EPSILON_ONE)
     assert made.k == 3
-    assert made.likeliest == pytest.approx(e / (e + 2), abs=1e-8)
+    assert made.blocks[0].likeliest == pytest.approx(e / (e + 2), abs=1e-8)

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from peel_core import Secret, derive_keys
-from peel_core.primitives import Encoder
+from peel_core.primitives import CoreBlock, Encoder
 
 
 def test_secret_hides_itself() -> None:
@@ -23,9 +23,8 @@ def test_secret_hides_itself() -> None:
 
 
 def test_encoder_repr_has_no_keys() -> None:
-    encoder = Encoder(
-        mechanism=1, profile=1, device=2, k=2, width=48, seed=1, rule=5, seal_key=b"S" * 16, index_key=b"I" * 16
-    )
+    blocks = [CoreBlock(1, 1, 2, 1, 0, 5)]
+    encoder = Encoder(profile=1, device=2, width=48, seed=1, blocks=blocks, seal_key=b"S" * 16, index_key=b"I" * 16)
     assert repr(encoder) == "Encoder(device=00000002, profile=00000001)"
 
 

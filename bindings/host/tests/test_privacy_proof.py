@@ -7,8 +7,8 @@ from decimal import Decimal, localcontext
 
 import pytest
 
-from peel_core import MECHANISMS, hash_family, hashing
-from peel_core.primitives import EPSILON_ONE, RULE_ONE, Drbg, perturb, rule
+from peel_core import hash_family, hashing
+from peel_core.primitives import EPSILON_ONE, NO_READING, RULE_ONE, CoreBlock, Drbg, perturb, rule
 
 #: 0.001 to 16: every power-of-two neighbourhood, an even grid, and a geometric one.
 GRID = sorted(
@@ -64,7 +64,11 @@ def dealt(*words: int) -> Drbg:
 
 
 def is_plus(reading: int, tau: int, coin: int) -> bool:
-    return perturb(MECHANISMS["harmony"].id, tau, 1, 0, 0, [reading], dealt(coin))[1] == 0
+    return perturb([CoreBlock(1, 1, 1, 1, 0, tau)], 48, (0, 0), [reading], dealt(coin))[1] == 0
+
+
+def chosen(keep: int, k: int, value: int, *words: int) -> tuple[int, int]:
+    return perturb([CoreBlock(2, 1, 1, k, 0, keep)], 48, (0, 0), [value], dealt(*words))
 
 
 def plus_coins(reading: int, tau: int) -> int:
@@ -80,7 +84,7 @@ def plus_coins(reading: int, tau: int) -> int:
 def test_the_coin_in_c_has_exactly_the_specified_probability(epsilon: int) -> None:
     """For every reading of a fine grid and both ends, try the coins just below and at the threshold, and the extreme ones."""
     tau = rule(epsilon, 2)
-    for reading in [*range(-32768, 32769, 257), -32767, -1, 0, 1, 32767, 32768, 40000, -40000, 2**31 - 1, -(2**31)]:
+    for reading in [*range(-32768, 32769, 257), -32767, -1, 0, 1, 32767, 32768, 40000, -40000, 2**31 - 1, 1 - 2**31]:
         size = min(abs(reading), 32768)
         threshold = RULE_ONE + (size * tau >> 15) * (1 if reading >= 0 else -1)
         assert RULE_ONE - tau <= threshold <= RULE_ONE + tau
@@ -108,14 +112,8 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
     table = [[0] * k for _ in range(k)]  # table[value][outcome], in units of 1 / (k 2^32)
     for value in range(k):
         for replacement in range(k):
-            kept = [
-                perturb(MECHANISMS["krr"].id, keep, k, 0, 0, [value], dealt(coin, replacement))
-                for coin in (0, 2 * keep - 1)
-            ]
-            left = [
-                perturb(MECHANISMS["krr"].id, keep, k, 0, 0, [value], dealt(coin, replacement))
-                for coin in (2 * keep, 2**32 - 1)
-            ]
+            kept = [chosen(keep, k, value, coin, replacement) for coin in (0, 2 * keep - 1)]
+            left = [chosen(keep, k, value, coin, replacement) for coin in (2 * keep, 2**32 - 1)]
             assert kept == [(value, 0)] * 2
             assert left == [(replacement, 0)] * 2
             table[value][kept[0][0]] += 2 * keep
@@ -128,7 +126,17 @@ def test_krr_in_c_is_private_by_enumeration(epsilon: int, k: int) -> None:
 
 def test_krr_in_c_rejects_replacements_beyond_k() -> None:
     """A word that masks to k or more is skipped, so the replacement is uniform."""
-    assert perturb(MECHANISMS["krr"].id, 1, 5, 0, 0, [0], dealt(2**32 - 1, 7, 5, 3)) == (3, 0)
+    assert chosen(1, 5, 0, 2**32 - 1, 7, 5, 3) == (3, 0)
+
+
+@pytest.mark.parametrize("coin", [0, 2**31, 2**32 - 1])
+def test_a_missing_reading_gives_one_symbol_whatever_the_coin(coin: int) -> None:
+    blocks = [CoreBlock(1, 1, 1, 1, 0, 2**30), CoreBlock(2, 1, 1, 3, 0, 2**30), CoreBlock(3, 1, 1, 2, 5, 2**30)]
+    for slot in range(3):
+        words = (slot << 32) // 3 + 1, 99
+        for others in (-5, 0, 32768):
+            readings = [NO_READING if place == slot else others for place in range(3)]
+            assert perturb(blocks, 7, words, readings, dealt(coin, 1)) == (6, 0)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +145,9 @@ def test_krr_in_c_rejects_replacements_beyond_k() -> None:
 )
 def test_hashing_in_c_is_private_by_enumeration(epsilon: int, domain: int) -> None:
     """For every hash, weigh C's table of outcomes of all categories exactly, as for kRR."""
-    mechanism, k = MECHANISMS["hashing"].id, hash_family.symbols(epsilon)
+    k = hash_family.symbols(epsilon)
     keep, (below, _) = rule(epsilon, k), exp_bounds(epsilon)
+    blocks = [CoreBlock(3, 1, 1, k, domain, keep)]
     count = hash_family.hash_count(k, domain)
     for hash_ in range(count):
         word = -(-hash_ * 2**32 // count)  # the first word that assigns this hash
@@ -147,7 +156,7 @@ def test_hashing_in_c_is_private_by_enumeration(epsilon: int, domain: int) -> No
             value = int(hashing.hashed(hash_, category, k, domain))
             for replacement in range(k):
                 kept, left = (
-                    [perturb(mechanism, keep, k, domain, word, [category], dealt(coin, replacement)) for coin in coins]
+                    [perturb(blocks, 48, (0, word), [category], dealt(coin, replacement)) for coin in coins]
                     for coins in ((0, 2 * keep - 1), (2 * keep, 2**32 - 1))
                 )
                 assert kept == [(value, 0)] * 2

@@ -13,7 +13,11 @@ from peel_core.primitives import codeword, unpack
 
 
 @pytest.mark.parametrize(
-    "k", [2, 3, 4, 5, 7, 8, 12, 16, 31, 48, 49, 64, 100, 128, 200, 251, 252, 253, 400, 512, 777, 1024]
+    "k",
+    [
+        *(2, 3, 4, 5, 7, 8, 12, 16, 31, 48, 49, 64, 100, 128, 200, 251, 252, 253, 400, 512),
+        *(pytest.param(k, marks=pytest.mark.slow) for k in (777, 1024)),
+    ],
 )
 def test_all_codewords_decode_to_themselves(k: int) -> None:
     width = max(48, k)

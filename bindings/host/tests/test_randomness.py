@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from peel_core import Profile, derive_keys, encode_many, index_many, make_profile, open_many, projection
 from peel_core.batch import Keyring
+from peel_core.kinds import SIGN
 from peel_core.primitives import READING_ONE, RULE_ONE, Drbg
 
 SEED = bytes(range(7, 71))
@@ -19,11 +20,10 @@ MASTER = bytes(range(32))
 
 
 def harmony(k: int, epsilon: float = 1.0, width: int = 48, seed: int = 1) -> Profile:
-    attributes = [{"name": f"a{i}", "low": 0, "high": 1} for i in range(k)]
+    attributes = [{"name": f"a{i}", "kind": "mean", "low": 0, "high": 1} for i in range(k)]
     return make_profile(
         {
             "name": "test",
-            "mechanism": "harmony",
             "epsilon": epsilon,
             "width": max(width, k),
             "seed": seed,
@@ -35,11 +35,10 @@ def harmony(k: int, epsilon: float = 1.0, width: int = 48, seed: int = 1) -> Pro
 
 
 def krr(k: int, epsilon: float) -> Profile:
-    attribute = {"name": "state", "categories": [f"c{i}" for i in range(k)]}
+    attribute = {"name": "state", "kind": "category", "categories": [f"c{i}" for i in range(k)]}
     return make_profile(
         {
             "name": "test",
-            "mechanism": "krr",
             "epsilon": epsilon,
             "width": max(48, k),
             "seed": 1,
@@ -63,8 +62,8 @@ def report(profile: Profile, readings: NDArray[np.int32]) -> tuple[NDArray[np.in
     gamma = projection.reconstruction(profile.seed, profile.width)
     found, sign, residual = projection.reconstruct(gamma, opened.trits)
     assert residual.max() < 1e-3
-    if profile.mechanism == "harmony":
-        assert np.array_equal(found, opened.index)
+    if profile.blocks[0].form == SIGN:
+        assert np.array_equal(found, opened.unit)
     return found, sign
 
 
@@ -77,7 +76,7 @@ def test_coin(reading: int) -> None:
     profile, count = harmony(4), 40_000
     _, sign = report(profile, np.full((count, 4), reading, np.int32))
     x = np.clip(reading, -READING_ONE, READING_ONE) / READING_ONE
-    plus = (1 + x * profile.rule / RULE_ONE) / 2
+    plus = (1 + x * profile.blocks[0].rule / RULE_ONE) / 2
     observed = np.array([np.sum(sign == 1), np.sum(sign == -1)])
     assert chi_square(observed, count * np.array([plus, 1 - plus])) < 15.1  # one degree of freedom, p = 1e-4
 
@@ -99,7 +98,7 @@ def test_krr_distribution(k: int, epsilon: float) -> None:
     profile, count, truth = krr(k, epsilon), 60_000, k // 2
     found, sign = report(profile, np.full(count, truth, np.int32))
     assert np.all(sign == 1)
-    other = (RULE_ONE - profile.rule) / (k * RULE_ONE)
+    other = (RULE_ONE - profile.blocks[0].rule) / (k * RULE_ONE)
     expected = np.full(k, count * other)
     expected[truth] = count * (1 - (k - 1) * other)
     freedom = k - 1
@@ -110,8 +109,8 @@ def test_estimate_is_unbiased() -> None:
     """The mean of the signs divided by tau is the reading, within five standard errors."""
     profile, count, x = harmony(2), 100_000, 9830
     _, sign = report(profile, np.full((count, 2), x, np.int32))
-    estimate = sign.mean() * RULE_ONE / profile.rule
-    standard_error = RULE_ONE / profile.rule / np.sqrt(count)
+    estimate = sign.mean() * RULE_ONE / profile.blocks[0].rule
+    standard_error = RULE_ONE / profile.blocks[0].rule / np.sqrt(count)
     assert abs(estimate - x / READING_ONE) < 5 * standard_error
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from peel_core import (
     CODE_NAMES,
-    MECHANISMS,
     PeelError,
     ProfileError,
     derive_keys,
@@ -125,19 +124,23 @@ def test_rule(case: dict[str, Any]) -> None:
         assert caught.value.name == case["expect"]
 
 
-@vectors(*MECHANISMS)
-def test_mechanisms(case: dict[str, Any]) -> None:
+def blocks_of(fields: dict[str, Any]) -> list[primitives.CoreBlock]:
+    return [primitives.CoreBlock(*block) for block in fields["blocks"]]
+
+
+@vectors("sign", "choice", "hashed", "mixed", "missing")
+def test_answers(case: dict[str, Any]) -> None:
     drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
-    domain, word, number = case.get("domain", 0), case.get("index_word", 0), MECHANISMS[case["file"]].id
-    symbol = primitives.perturb(number, case["rule"], case["k"], domain, word, case["readings"], drbg)
+    symbol = primitives.perturb(blocks_of(case), case["width"], tuple(case["words"]), case["readings"], drbg)
     assert symbol == (case["index"], case["minus"])
     assert int.from_bytes(drbg.bytes(4), "little") == case["next_word"]
 
 
-@vectors("hashing")
+@vectors("hashed")
 def test_hashes(case: dict[str, Any]) -> None:
-    assert case["index_word"] * hash_family.hash_count(case["k"], case["domain"]) >> 32 == case["hash"]
-    assert hashing.hashed(case["hash"], case["readings"][0], case["k"], case["domain"]) == case["hashed"]
+    (block,) = blocks_of(case)
+    assert case["words"][1] * hash_family.hash_count(block.symbols, block.domain) >> 32 == case["hash"]
+    assert hashing.hashed(case["hash"], case["readings"][0], block.symbols, block.domain) == case["hashed"]
 
 
 @vectors("hash_symbols")
@@ -148,7 +151,9 @@ def test_hash_symbols(case: dict[str, Any]) -> None:
 @vectors("index")
 def test_index(case: dict[str, Any]) -> None:
     index_key, header = unhex(case, "index_key", "header")
-    assert primitives.index(index_key, header, case["limit"]) == case["index"]
+    words = primitives.index_words(index_key, header)
+    assert list(words) == case["words"]
+    assert primitives.unit(blocks_of(case), lib.PEEL_MAX_WIDTH, words) == case["unit"]
 
 
 @vectors("projection")
@@ -160,6 +165,7 @@ def test_projection(case: dict[str, Any]) -> None:
 def encoder(case: dict[str, Any]) -> primitives.Encoder:
     fields = dict(case["encoder"])
     fields["seal_key"], fields["index_key"] = unhex(fields, "seal_key", "index_key")
+    fields["blocks"] = blocks_of(fields)
     return primitives.Encoder(**fields)
 
 
@@ -175,7 +181,7 @@ def test_reports(case: dict[str, Any]) -> None:
             if unsealed
             else primitives.frame_open(encoder(case).seal_key, width, frame)
         )
-        assert rule == case["encoder"]["rule"]
+        assert rule == report["rule"]
         assert trits == primitives.codeword(
             case["encoder"]["seed"], case["encoder"]["width"], report["index"], report["minus"]
         )
@@ -199,7 +205,7 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
     seal = np.frombuffer(b"".join(bytes.fromhex(bundle["seal_key"]) for bundle in known) or bytes(16), np.uint8).copy()
     table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
     for row, profile in zip(table, case["profiles"], strict=False):
-        row.id, row.width, row.mechanism = (profile[f] for f in ("id", "width", "mechanism"))
+        row.id, row.width, row.units = profile["id"], profile["width"], 1
     positions = {profile["id"]: i for i, profile in enumerate(case["profiles"])}
     profile_of = np.array([positions.get(bundle["profile"], -1) for bundle in known], np.int32)
     ring = ffi.new("peel_batch_keyring *")
@@ -256,16 +262,21 @@ def test_refused_frames(case: dict[str, Any]) -> None:
 
 
 def profile_table(case: dict[str, Any]) -> dict[str, Any]:
-    table = {key: case[key] for key in ("name", "mechanism", "width", "seed", "quota", "period")}
+    table = {key: case[key] for key in ("name", "width", "seed", "quota", "period")}
     table |= {key: case[key] for key in ("lifetime",) if key in case}
     table["epsilon"] = Decimal(case["epsilon"]) / 2**20
-    table["attribute"] = [dict(attribute) for attribute in case["attributes"]]
-    for attribute in table["attribute"]:
-        for bound in attribute.keys() & {"low", "high"}:
-            attribute[bound] = Decimal(attribute[bound]) / 10**6
-    for attribute in table["attribute"]:
-        attribute |= {key: case[key] for key in ("categories", "domain") if key in case}
+    table["attribute"] = [attribute_table(attribute) for attribute in case["attributes"]]
     return table
+
+
+def attribute_table(fields: dict[str, Any]) -> dict[str, Any]:
+    table = dict(fields)
+    for bound in table.keys() & {"low", "high"}:
+        table[bound] = Decimal(table[bound]) / 10**6
+    if "thresholds" in table:
+        name = "rungs" if table["kind"] == "ladder" else "thresholds"
+        table[name] = [Decimal(value) / 10**6 for value in table.pop("thresholds")]
+    return table | ({"force_category": True} if table["kind"] == "category" else {})
 
 
 @vectors("profile")
@@ -273,10 +284,16 @@ def test_profiles(case: dict[str, Any]) -> None:
     profile = make_profile(profile_table(case))
     assert profile.canonical() == case["canonical"]
     assert profile.id == case["id"]
+    made = [(b.form, b.weight, b.questions, b.symbols, b.domain * (b.form == 3), b.rule) for b in profile.blocks]
+    assert made == blocks_of(case)
 
 
 #: The vectors' name of a fault, as it appears in the key that ProfileError names.
-KEYS = {"range": ("low", "high"), "category": ("categories", "category"), "width": ("width", "attribute", "category")}
+KEYS = {
+    "range": ("low", "high"),
+    "category": ("categories",),
+    "thresholds": ("thresholds", "rungs"),
+}
 
 
 @vectors("profile_bad_*")
