@@ -13,11 +13,12 @@ A power cut between two steps skips a number or repeats a frame. Neither harms p
 from peel_device import VERSION
 from peel_device.entropy import Entropy
 from peel_device.errors import EntropyError
+from peel_device.kinds import SIGN
 from peel_device.ledger import Ledger, block_size
 from peel_device.link import Link
 from peel_device.outbox import Outbox
 from peel_device.receipt import Reader
-from peel_device.sensors import Sampler
+from peel_device.sensors import Outages, Sampler
 from peel_device.timing import Resend, after_waking
 
 TYPE_CHECKING = False
@@ -56,7 +57,8 @@ class App:
         self.outbox = Outbox(files, home + "/outbox", config.outbox, by_broker, board.feed)
         self._receipts = Reader(core, config.receipt_key.reveal(), config.device)
         self._entropy = Entropy(core, board, files, root + "/seed")
-        self.sampler = Sampler(config, board)
+        self._outages = Outages(files, home + "/outages", config)
+        self.sampler = Sampler(config, board, self._outages)
         self.link = Link(config, board, self._clock, self._entropy.random, None if by_broker else self.settle)
         self._resend = Resend(self._clock, self._entropy.random)
         self._buffer = bytearray(FRAME_MAX)
@@ -64,33 +66,44 @@ class App:
         self._due = 0
         self._awake_since = 0
         self._finished = False
-        self._said_failing = ""  # the failing sensor in the last published status
+        self._said_failing = ""  # the failing sensors in the last published status
         self.throttled = 0
         self.lost = 0
+        self.no_reading = 0
         self.refused_receipts = 0
 
     def start(self) -> None:
         """Start all parts. The device reports nothing unless all of them succeed."""
         config, profile = self._config, self._config.profile
         self.outbox.start()  # first: on a full flash its frames can make room for the ledger and the seed
-        self._with_room(lambda: self.ledger.start(config.first_number, self._board.woke_from_sleep()))
+        woke = self._board.woke_from_sleep()
+        self._with_room(lambda: self.ledger.start(config.first_number, woke))
+        self._outages.start(woke)
         self._began = self.ledger.next_number
         try:
             self._with_room(lambda: self._entropy.start(config.seed.reveal(), self.ledger.next_number))
         except EntropyError:
             self.link.last_words(dict(self.birth(), state="stopped"))
             raise
-        # The device computes the rule itself, so the rule in the frame is the one the coin was tossed with.
-        rule = self._core.rule(profile.epsilon_q20, profile.mechanism.outcomes(profile.k))
         self._encoder = self._core.encoder(
-            profile.mechanism.id, 0, profile.id, config.device, profile.k, profile.domain, profile.width, profile.seed,
-            rule,
+            0, profile.id, config.device, profile.width, profile.seed, self._blocks(),
             config.seal_key.reveal(), config.index_key.reveal(), True,
         )  # fmt: skip
         if config.sleep == "deep" and after_waking(self._entropy.random, self.outbox.unconfirmed):
             self.outbox.send_again()
         self._board.start_watchdog(config.sleep)
         self._due = self._awake_since = self._clock.now()
+
+    def _blocks(self) -> "list[tuple[int, int, int, int, int, int]]":
+        """Return the blocks of questions with their rules.
+
+        The device computes the rules itself, so the rule in a frame is the one the coin was tossed with.
+        """
+        epsilon = self._config.profile.epsilon_q20
+        return [
+            block + (self._core.rule(epsilon, 2 if block[0] == SIGN else block[3]),)
+            for block in self._config.profile.blocks
+        ]
 
     def run(self) -> None:
         """Run until the power goes."""
@@ -122,12 +135,13 @@ class App:
         """Make one report, if the sensors and the quota allow it, and schedule the next."""
         now = self._clock.now()
         self._due = max(now, self._due + self._config.interval_ms)
-        readings = self.sampler.read()
-        if readings is None:
-            self._due = now + max(self._config.interval_ms, _STEP_MS)
-            return
+        readings = self.sampler.read(self.ledger.next_number)
         try:
-            self._store(now, readings)
+            self._with_room(self._outages.store)
+            if readings is None:
+                self._due = now + max(self._config.interval_ms, _STEP_MS)
+            else:
+                self._store(now, readings)
         except OSError as error:
             self.lost += 1
             print("peel: report lost, the flash could not be written (%r)" % error)
@@ -143,6 +157,7 @@ class App:
             return
         size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings)
         self.outbox.put(number, bytes(self._buffer[:size]))
+        self.no_reading += self.sampler.incomplete
 
     def settle(self, receipt: bytes) -> None:
         """Check a received receipt and remove the frames that it settles."""
@@ -189,6 +204,7 @@ class App:
             "refused_receipts": self.refused_receipts,
             "lost": self.lost,
             "skipped": self.sampler.failed,
+            "no_reading": self.no_reading,
             "failing": self.sampler.failing,
             "throttled": self.throttled,
             "left": self.ledger.left,

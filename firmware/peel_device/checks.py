@@ -125,6 +125,25 @@ def items(key: str, value: "Any", low: int, high: int) -> "list[Any]":
     return value
 
 
+def numbers(low: int, high: int) -> "Check":
+    """Check for a list of low to high finite numbers."""
+
+    def check(key: str, value: "Any") -> "list[Any]":
+        return [number("%s[%d]" % (key, at), each) for at, each in enumerate(items(key, value, low, high))]
+
+    return check
+
+
+def texts(low: int, high: int) -> "Check":
+    """Check for a list of low to high names."""
+    name = text(1, 32)
+
+    def check(key: str, value: "Any") -> "list[Any]":
+        return [name("%s[%d]" % (key, at), each) for at, each in enumerate(items(key, value, low, high))]
+
+    return check
+
+
 def fields(
     where: str, value: "Any", required: "dict[str, Check]", optional: "dict[str, tuple[Check, Any]]"
 ) -> "dict[str, Any]":

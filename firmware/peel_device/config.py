@@ -8,13 +8,16 @@ import json
 
 from peel_device import checks, sensors
 from peel_device.errors import ConfigError
-from peel_device.mechanisms import MECHANISMS
+from peel_device.kinds import blocks_of, by_reading, read_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from peel_device.kinds import Attribute
+
 WIDTH_MAX = 1024
+BLOCKS_MAX = 32  # of an encoder in the core
 BOARDS = ("pico", "pico_w", "esp32", "qemu", "host")
 TRANSPORTS = ("wifi", "uart")
 SLEEPS = ("none", "light", "deep")
@@ -22,24 +25,29 @@ CONFIRMS = ("gateway", "broker")
 
 
 class Profile:
-    """The profile: the attributes, the mechanism and the privacy parameters of the reports (SPEC section 10)."""
+    """The profile: its attributes and the privacy parameters of the reports (SPEC section 10)."""
 
     def __init__(self, value: "Any") -> None:
         given = checks.fields("profile", value, _PROFILE, _PROFILE_OPTIONAL)
         self.name: str = given["name"]
-        self.mechanism = MECHANISMS[given["mechanism"]]
         self.id: int = given["id"]
         self.epsilon_q20: int = given["epsilon_q20"]
-        self.k: int = given["k"]
         self.width: int = given["width"]
         self.seed: int = given["seed"]
         self.quota: int = given["quota"]
         self.period: int = given["period"]
         self.lifetime: int | None = given["lifetime"]
-        if self.k > self.width:
-            raise ConfigError("profile.k", "must not be above profile.width")
-        self.subject = self.mechanism.subject(given)
-        self.domain: int = given["domain"] or 0
+        self.attributes: "list[Attribute]" = given["attributes"]
+        self.about = by_reading("profile.attributes", self.attributes)
+        # In the order of the profile: MicroPython's dictionaries have none.
+        self.readings = [each.name for each in self.attributes if self.about[each.name][0] is each]
+        self.blocks = blocks_of(self.attributes)
+        self.questions = sum([each.questions for each in self.attributes])
+        self.columns = sum([each.questions * each.symbols for each in self.attributes])
+        if self.columns > self.width:
+            raise ConfigError("profile.width", "must be at least the number of symbols, %d" % self.columns)
+        if len(self.blocks) > BLOCKS_MAX:
+            raise ConfigError("profile.attributes", "must not make more than %d blocks" % BLOCKS_MAX)
 
 
 class Mqtt:
@@ -110,33 +118,26 @@ class Config:
 
 
 def _sensors(value: "dict[str, Any]", profile: Profile) -> "dict[str, dict[str, Any]]":
-    names = profile.subject.names
-    for name in names:
+    for name in profile.readings:
         if name not in value:
-            raise ConfigError("sensors." + name, "is missing: each attribute needs a sensor")
+            raise ConfigError("sensors." + name, "is missing: each reading needs a sensor")
     for name in value:
-        if name not in names:
+        if name not in profile.readings:
             raise ConfigError("sensors." + name, "is not an attribute of the profile")
-        _sensor("sensors." + name, value[name], profile)
+        _sensor("sensors." + name, value[name], [each.categories for each in profile.about[name]])
     return value
 
 
-def _sensor(where: str, entry: "Any", profile: Profile) -> None:
+def _sensor(where: str, entry: "Any", categories: list[int]) -> None:
     kind = checks.one_of(tuple(sensors.KINDS))(where + ".kind", checks.table(where, entry).get("kind"))
     required, optional = sensors.KINDS[kind]
     needs = {key: _SENSOR[key] for key in ("kind",) + required}
     may = {key: (_SENSOR[key], None) for key in optional}
-    if profile.subject.categories:
+    if categories[0]:
         may["edges"] = (_SENSOR["edges"], None)
-    checked = checks.fields(where, entry, needs, may)
-    if checked.get("edges") is not None and len(checked["edges"]) != profile.subject.categories - 1:
+    edges = checks.fields(where, entry, needs, may).get("edges")
+    if edges is not None and any(count != len(edges) + 1 for count in categories):
         raise ConfigError(where + ".edges", "must have one entry fewer than there are categories")
-
-
-def _numbers(key: str, value: "Any") -> "list[Any]":
-    return [
-        checks.number("%s[%d]" % (key, index), entry) for index, entry in enumerate(checks.items(key, value, 1, 1024))
-    ]
 
 
 def _one_wire_code(key: str, value: "Any") -> str:
@@ -167,19 +168,15 @@ def load(text: bytes) -> Config:
 
 _PROFILE: "dict[str, checks.Check]" = {
     "name": checks.text(1, 32),
-    "mechanism": checks.one_of(tuple(MECHANISMS)),
     "id": checks.identifier,
     "epsilon_q20": checks.integer(1, 16 << 20),
-    "k": checks.integer(1, WIDTH_MAX),
     "width": checks.integer(2, WIDTH_MAX),
     "seed": checks.integer(0, (1 << 32) - 1),
     "quota": checks.integer(1, 1000000),
     "period": checks.integer(1, 100000000),
-    "attributes": lambda key, value: value,  # the mechanism checks them
+    "attributes": read_attributes,
 }
 _PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
-    "categories": (lambda key, value: value, None),
-    "domain": (lambda key, value: value, None),
     "lifetime": (checks.integer(1, (1 << 48) - 1), None),
 }
 _MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
@@ -232,5 +229,5 @@ _SENSOR: "dict[str, checks.Check]" = {
     "values": _values,
     "module": checks.text(1, 64),
     "function": checks.text(1, 64),
-    "edges": _numbers,
+    "edges": checks.numbers(1, 1024),
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The protocols between the modules, for the type checker and the reader. Never imported on a device."""
 
-from typing import Callable, Protocol
+from typing import Callable, Protocol, Sequence
 
 from peel_device.config import Mqtt, Wifi
 
@@ -53,15 +53,12 @@ class Core(Protocol):
 
     def encoder(
         self,
-        mechanism: int,
         flags: int,
         profile: int,
         device: int,
-        k: int,
-        domain: int,
         width: int,
         seed: int,
-        rule: int,
+        blocks: Sequence[tuple[int, int, int, int, int, int]],
         seal_key: bytes,
         index_key: bytes,
         cached: bool = False,

@@ -11,6 +11,7 @@ from deep sleep therefore does not have to wait for a receipt.
 """
 
 import errno
+import gc
 import json
 
 from peel_device.mqtt import Client, MQTTException
@@ -167,6 +168,7 @@ class Link:
         return self._client is not None
 
     def _connect(self, birth: "dict[str, Any]") -> None:
+        gc.collect()  # so that small objects fill gaps, and TLS finds large blocks
         mqtt = self._config.mqtt
         wire = self._board.dial(self._config.transport, mqtt, self._config.wifi)
         self._transport = Transport(wire, self._board, self._clock, TIMEOUT_MS)

@@ -13,8 +13,9 @@ from peel_device import tcp
 from peel_device.config import Config, Mqtt, Wifi
 from peel_device.errors import BoardError
 from peel_device.interfaces import Bus, Clock, OneWire, Source, Wire
+from peel_device.sensors import Outages, Sampler
 from peel_device.timing import TickClock
-from power_cut import ManualClock
+from power_cut import ManualClock, MemoryFiles
 
 BUNDLE: dict[str, Any] = {
     "peel": 1,
@@ -25,17 +26,15 @@ BUNDLE: dict[str, Any] = {
     "receipt_key": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
     "profile": {
         "name": "climate",
-        "mechanism": "harmony",
         "id": "8765abcd",
         "epsilon_q20": 1 << 20,
-        "k": 2,
         "width": 48,
         "seed": 694411955,
         "quota": 100000,
         "period": 60,
         "attributes": [
-            {"name": "temperature", "unit": "degC", "low": -10, "high": 50},
-            {"name": "soil", "unit": "", "low": 0, "high": 1},
+            {"name": "temperature", "kind": "mean", "weight": 1, "unit": "degC", "low": -10, "high": 50},
+            {"name": "soil", "kind": "mean", "weight": 1, "unit": "", "low": 0, "high": 1},
         ],
     },
     "mqtt": {"host": "127.0.0.1", "port": 1883},
@@ -46,28 +45,43 @@ BUNDLE: dict[str, Any] = {
     "interval_s": 0,
 }
 
-KRR_PROFILE: dict[str, Any] = {
+CATEGORY_PROFILE: dict[str, Any] = {
     "name": "mode",
-    "mechanism": "krr",
     "id": "00000007",
     "epsilon_q20": 1 << 20,
-    "k": 3,
     "width": 48,
     "seed": 1810750062,
     "quota": 10,
     "period": 60,
-    "attributes": [{"name": "mode"}],
-    "categories": ["off", "heat", "cool"],
+    "attributes": [{"name": "mode", "kind": "category", "weight": 1, "categories": ["off", "heat", "cool"]}],
 }
-HASHING_PROFILE: dict[str, Any] = {
-    **{key: value for key, value in KRR_PROFILE.items() if key != "categories"},
-    "mechanism": "hashing",
-    "domain": 65535,
+HASHED_PROFILE: dict[str, Any] = {
+    **CATEGORY_PROFILE,
+    "attributes": [{"name": "mode", "kind": "hashed", "weight": 1, "domain": 65535, "symbols": 3}],
 }
+ROOM_PROFILE: dict[str, Any] = {
+    **CATEGORY_PROFILE,
+    "name": "room",
+    "attributes": [
+        {"name": "temperature", "kind": "mean", "weight": 1, "unit": "degC", "low": -10, "high": 50},
+        {"name": "temperature", "kind": "above", "weight": 1, "unit": "degC", "thresholds": [26, 30]},
+        {"name": "co2", "kind": "ladder", "weight": 2, "unit": "ppm", "thresholds": [600, 1000, 1400]},
+        {"name": "door", "kind": "category", "weight": 1, "categories": ["open", "shut", "ajar"]},
+        {"name": "error", "kind": "hashed", "weight": 1, "domain": 5000, "symbols": 3},
+    ],
+}
+"""A mixed board: 8 questions about 4 readings, in 4 blocks with 12 columns."""
+ROOM_SENSORS: dict[str, Any] = {
+    "temperature": {"kind": "trace", "values": [28]},
+    "co2": {"kind": "trace", "values": [800]},
+    "door": {"kind": "trace", "values": ["ajar"]},
+    "error": {"kind": "trace", "values": [4711]},
+}
+ROOM_READINGS = [8738, 32768, -32768, 32768, -32768, -32768, 2, 4711]
 
 
 def bundle(**changes: Any) -> dict[str, Any]:
-    """Return a valid bundle. `profile__k=3` changes one key of an inner object; None removes a key."""
+    """Return a valid bundle. `profile__width=3` changes one key of an inner object; None removes a key."""
     made = copy.deepcopy(BUNDLE)
     for path, value in changes.items():
         *outer, key = path.split("__")
@@ -162,3 +176,10 @@ class PacedBoard(HostBoard):
     def pause(self, milliseconds: int) -> None:
         super().pause(milliseconds)
         self.paces.at += milliseconds
+
+
+def sampler(settings: Config, board: HostBoard | None = None, files: MemoryFiles | None = None) -> Sampler:
+    """Return a sampler as after a boot, without outages unless the files have some."""
+    outages = Outages(files or MemoryFiles(), "outages", settings)
+    outages.start(woke_from_sleep=False)
+    return Sampler(settings, board or HostBoard(), outages)

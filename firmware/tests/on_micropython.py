@@ -9,7 +9,7 @@ import sys
 sys.path[:0] = sys.argv[1:4]  # before the imports that need it
 
 import peel_load
-from peel_device import config, mechanisms, selftest, storage
+from peel_device import config, kinds, selftest, storage
 from peel_device.errors import ConfigError
 from peel_device.ledger import Ledger
 from peel_device.outbox import Outbox
@@ -118,7 +118,7 @@ def check_config():
 
 
 def check_readings():
-    assert [mechanisms.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
+    assert [kinds.to_q15(value, -10, 50) for value in (-11, -10, 20, 35.0, 50, 99)] == [
         -32768,
         -32768,
         0,
@@ -127,10 +127,49 @@ def check_readings():
         32768,
     ]
     try:
-        mechanisms.to_q15(float("nan"), 0, 1)
+        kinds.to_q15(float("nan"), 0, 1)
     except ValueError:
         return
     raise AssertionError("NaN was taken for a reading")
+
+
+def check_kinds():
+    """Every kind of attribute answers its questions, and thresholds and NaN behave as under CPython."""
+    attributes = kinds.read_attributes(
+        "attributes",
+        [
+            {"name": "t", "kind": "mean", "weight": 1, "unit": "", "low": -10, "high": 50},
+            {"name": "t", "kind": "above", "weight": 1, "unit": "", "thresholds": [26, 30.5]},
+            {"name": "door", "kind": "category", "weight": 2, "categories": ["open", "shut"]},
+            {"name": "error", "kind": "hashed", "weight": 1, "domain": 5000, "symbols": 3},
+        ],
+    )
+    readings = [0] * 5
+    for attribute, value in zip(attributes, (20, 30, "shut", 4711)):
+        attribute.answer(readings, value, None)
+    assert readings == [0, 32768, -32768, 1, 4711], readings
+    attributes[1].leave_out(readings)
+    assert readings == [0, kinds.NO_READING, kinds.NO_READING, 1, 4711], readings
+    for wrong in (float("nan"), "warm", None):
+        for attribute in attributes[:2]:
+            try:
+                attribute.answer(readings, wrong, None)
+            except (ValueError, TypeError):
+                continue
+            raise AssertionError("%r was taken for a number" % (wrong,))
+
+
+def check_no_reading():
+    """The core takes "no reading", which is no small integer on a 32-bit board."""
+    core = peel_load.load()
+    drbg = core.drbg()
+    core.drbg_seed(drbg, bytes(range(48)))
+    blocks = [(1, 1, 2, 1, 0, selftest.RULE_ONE)]
+    encoder = core.encoder(0, 1, 1, 48, 7, blocks, bytes(16), bytes(16))
+    frame = bytearray(64)
+    size = core.encode(frame, encoder, drbg, 1, [kinds.NO_READING, kinds.NO_READING])
+    _, trits = core.frame_open(bytes(16), 48, bytes(frame[:size]))
+    assert trits == core.codeword(7, 48, 2, False)
 
 
 def check_checksum():
@@ -142,6 +181,15 @@ def check_core():
     assert not problem, problem
 
 
-for check in (check_checksum, check_config, check_readings, check_core, check_ledger, check_outbox):
+for check in (
+    check_checksum,
+    check_config,
+    check_readings,
+    check_kinds,
+    check_no_reading,
+    check_core,
+    check_ledger,
+    check_outbox,
+):
     check()
     print("ok", check.__name__)

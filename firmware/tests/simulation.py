@@ -41,7 +41,6 @@ START = 1_700_000_000.0
 WIDTH = 48
 PROFILE = """
 name = "p{place}"
-mechanism = "harmony"
 epsilon = 1.0
 width = 48
 seed = 694411955
@@ -49,10 +48,12 @@ quota = {quota}
 period = {period}
 [[attribute]]
 name = "temperature"
+kind = "mean"
 low = -10
 high = 50
 [[attribute]]
 name = "soil"
+kind = "mean"
 low = 0
 high = 1
 """

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 from inbox import Inbox
 
-from host_board import HASHING_PROFILE, HostBoard, PacedBoard, bundle
+from host_board import (
+    CATEGORY_PROFILE,
+    HASHED_PROFILE,
+    ROOM_PROFILE,
+    ROOM_READINGS,
+    ROOM_SENSORS,
+    HostBoard,
+    PacedBoard,
+    bundle,
+)
 from peel_core import primitives
 from peel_core.frame import HEADER_BYTES, NUMBER
 from peel_core.hash_family import hash_count
@@ -19,9 +28,11 @@ from peel_core.hashing import hashed
 from peel_device.app import AWAKE_MS, App
 from peel_device.config import Config
 from peel_device.errors import EntropyError
+from peel_device.kinds import READING_ONE
+from peel_device.sensors import LASTING
+from peel_tools.servers import free_port
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.process import free_port
-from power_cut import FullFiles, MemoryFiles
+from power_cut import FullFiles, MemoryFiles, WitnessFiles
 
 SEAL_KEY = bytes.fromhex("00112233445566778899aabbccddeeff")
 INDEX_KEY = bytes.fromhex("ffeeddccbbaa99887766554433221100")
@@ -58,7 +69,7 @@ def test_an_edited_epsilon_shows_in_the_frame(core: ModuleType, broker: Broker, 
 
 def test_a_category_is_hashed_by_what_the_number_assigns(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
     """At epsilon 16 the answer is the hash of the reading, except in one report of 4 million."""
-    profile = HASHING_PROFILE | {"epsilon_q20": 16 << 20, "quota": 1000}
+    profile = HASHED_PROFILE | {"epsilon_q20": 16 << 20, "quota": 1000}
     app = make_app(
         core,
         broker.port,
@@ -72,8 +83,51 @@ def test_a_category_is_hashed_by_what_the_number_assigns(core: ModuleType, broke
     for frame, category in zip(inbox.frames(30), itertools.cycle([0, 41_000, 65_534]), strict=False):
         rule, trits = core.frame_open(SEAL_KEY, WIDTH, frame)
         assert rule == core.rule(16 << 20, 3)
-        hash_ = primitives.index(INDEX_KEY, frame[:HEADER_BYTES], hash_count(3, 65535))
-        assert symbols[trits] == hashed(hash_, category, 3, 65535)
+        _, word = primitives.index_words(INDEX_KEY, frame[:HEADER_BYTES])
+        assert symbols[trits] == hashed(word * hash_count(3, 65535) >> 32, category, 3, 65535)
+
+
+ROOM_SLOTS = (0, 1, 2, 3, 3, 4, 4, 5, 5, 6, 7)
+"""The question of each slot of ROOM_PROFILE: those of the ladder have weight 2."""
+NO_READING_COLUMN = 12
+
+
+def room_symbols(frame: bytes) -> set[tuple[int, int]]:
+    """Return the symbols that may answer the question which a report's number assigns, given ROOM_READINGS."""
+    word, hash_word = primitives.index_words(INDEX_KEY, frame[:HEADER_BYTES])
+    question = ROOM_SLOTS[word * len(ROOM_SLOTS) >> 32]
+    reading = ROOM_READINGS[question]
+    if question == 7:
+        return {(9 + int(hashed(hash_word * hash_count(3, 5000) >> 32, reading, 3, 5000)), 0)}
+    if question == 6:
+        return {(6 + reading, 0)}
+    return {(question, 0), (question, 1)} if abs(reading) < READING_ONE else {(question, int(reading < 0))}
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["complete", "without temperature"])
+def test_a_mixed_board_answers_the_question_that_the_number_assigns(
+    core: ModuleType, broker: Broker, inbox: Inbox, fails: bool
+) -> None:
+    """At epsilon 16 an answer is true, except in one report of 4 million."""
+    profile = ROOM_PROFILE | {"epsilon_q20": 16 << 20, "quota": 10_000}
+    temperature = {"temperature": {"kind": "trace", "values": [None]}} if fails else {}
+    app = make_app(core, broker.port, MemoryFiles(), profile=profile, sensors=ROOM_SENSORS | temperature)
+    for _ in range(80):
+        app.step()
+    codewords = {
+        primitives.codeword(profile["seed"], WIDTH, column, minus): (column, minus)
+        for column in range(NO_READING_COLUMN + 1)
+        for minus in (0, 1)
+    }
+    seen = set()
+    for frame in inbox.frames(80):
+        rule, trits = core.frame_open(SEAL_KEY, WIDTH, frame)
+        expected = room_symbols(frame)
+        column = next(iter(expected))[0]
+        seen.add(column)
+        assert codewords[trits] in ({(NO_READING_COLUMN, 0)} if fails and column < 3 else expected)
+        assert rule == core.rule(16 << 20, 2 if column < 6 else 3)
+    assert seen >= set(range(6)) | {8}, "every question of a sign, and the door"
 
 
 def test_the_birth_tells_the_counts(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
@@ -106,14 +160,51 @@ def test_a_device_with_nothing_to_report_says_how_it_is_now_and_then(
 def test_a_sensor_that_fails_from_the_start_is_told_at_once_and_when_it_works(
     core: ModuleType, broker: Broker, inbox: Inbox
 ) -> None:
-    soil = {"kind": "trace", "values": [float("nan"), float("nan"), 0.5]}
-    app = make_app(core, broker.port, MemoryFiles(), sensors__soil=soil)
+    mode = {"mode": {"kind": "trace", "values": [float("nan"), float("nan"), "off"]}}
+    app = make_app(core, broker.port, MemoryFiles(), profile=CATEGORY_PROFILE, sensors=mode)
     app.step()
     said = inbox.status()
-    assert (said["state"], said["failing"], said["skipped"]) == ("online", "soil: it gave nan", 1)
+    assert (said["state"], said["failing"], said["skipped"]) == ("online", "mode: it gave nan", 1)
     while app.sampler.failing:
         app.step()
     assert inbox.status()["failing"] == ""
+
+
+def test_a_board_reports_without_a_failing_sensor_and_names_it(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
+    soil = {"kind": "trace", "values": [0.5, *[float("nan")] * 10]}
+    app = make_app(core, broker.port, MemoryFiles(), sensors__soil=soil)
+    for _ in range(2 + LASTING):
+        app.report()
+    app.step()
+    said = inbox.status()
+    assert (said["failing"], said["skipped"], said["no_reading"]) == ("soil: it gave nan", LASTING - 1, 2)
+    assert numbers(inbox.frames(3)) == [1, 2, 3]
+
+
+def test_an_outage_is_on_flash_before_the_first_report_without_the_reading(core: ModuleType) -> None:
+    files = WitnessFiles()
+    app = make_app(core, free_port(), files, sensors__soil={"kind": "trace", "values": [float("nan")]})
+    outages_at_frames = []
+
+    def witness(state: MemoryFiles) -> None:
+        if any(len(name) == 12 for name in state.names("peel/lab-0000002a/outbox")):
+            outages_at_frames.append("peel/lab-0000002a/outages.1" in state.kept)
+
+    files.witness = witness
+    app.report()
+    assert outages_at_frames
+    assert all(outages_at_frames)
+
+
+def test_an_outage_that_cannot_be_written_loses_the_report(core: ModuleType) -> None:
+    app = make_app(core, free_port(), MemoryFiles(), sensors__soil={"kind": "trace", "values": [float("nan")]})
+    full = FullFiles(0)
+    app._outages._slots._files = full
+    app.report()
+    assert (app.lost, len(app.outbox), app.no_reading) == (1, 0, 0)
+    full.room = 1000
+    app.report()
+    assert (app.lost, len(app.outbox), app.no_reading) == (1, 1, 1)
 
 
 def test_counts_are_said_again_while_reports_flow(core: ModuleType, broker: Broker, inbox: Inbox) -> None:
@@ -264,7 +355,8 @@ def test_without_randomness_of_its_own_a_device_says_why_and_reports_nothing(
 
 
 def test_a_failed_sensor_spends_nothing(core: ModuleType) -> None:
-    app = make_app(core, free_port(), MemoryFiles(), sensors__soil={"kind": "trace", "values": ["broken"]})
+    mode = {"mode": {"kind": "trace", "values": [None]}}
+    app = make_app(core, free_port(), MemoryFiles(), profile=CATEGORY_PROFILE, sensors=mode)
     spent = app.ledger.spent_q20
     app.report()
     assert (app.sampler.failed, app.ledger.spent_q20, len(app.outbox)) == (1, spent, 0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 
 import host_board
 from peel_device import config, sensors
-from peel_device.mechanisms import to_q15
-from peel_device.sensors import Sampler
+from peel_device.kinds import KINDS, NO_READING, to_q15
 
 SENSORS = (Path(__file__).resolve().parents[2] / "docs" / "devices.md").read_text(encoding="utf-8")
+ROOM = host_board.ROOM_PROFILE["attributes"]
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -38,9 +39,27 @@ def test_the_optional_keys_of_a_bundle() -> None:
     assert {name for name in named if "." not in name} == set(config._BUNDLE_OPTIONAL)
 
 
-def rows(header: str) -> list[list[str]]:
-    """Return the cells of a table in the sensor guide."""
-    table = SENSORS.split(header + "\n")[1].split("\n\n")[0]
+def test_the_kinds_of_attributes_and_their_keys() -> None:
+    listed = {
+        kind: (set(coded(row[1])), set(coded(row[2])))
+        for row in rows("| kind | needs | may have |", README)
+        for kind in coded(row[0])
+    }
+    assert listed == {kind: (set(needed), set(optional)) for kind, (_, needed, optional) in KINDS.items()}
+
+
+def test_the_mixed_board_of_the_guide() -> None:
+    example = re.search(r'( +"sensors": \{\n.*?\n    \}\n)', SENSORS, re.DOTALL)
+    assert example is not None
+    entries = json.loads(f"{{{example.group(1)}}}")["sensors"]
+    numbers = [{**ROOM[0], "name": name} for name in ("temperature", "humidity")]
+    profile = {**host_board.ROOM_PROFILE, "attributes": [*numbers, *ROOM[3:]]}
+    assert host_board.config(profile=profile, sensors=entries).profile.readings == list(entries)
+
+
+def rows(header: str, text: str = SENSORS) -> list[list[str]]:
+    """Return the cells of a table in the sensor guide, or in another text."""
+    table = text.split(header + "\n")[1].split("\n\n")[0]
     return [line.strip("|").split("|") for line in table.splitlines()[1:]]
 
 
@@ -82,5 +101,5 @@ def test_a_sensor_of_ones_own(raw: bytes, expected: float | None, monkeypatch: p
         "temperature": {"kind": "callable", "module": "tmp117", "function": "celsius"},
         "soil": {"kind": "trace", "values": [1]},
     }
-    read = Sampler(host_board.config(sensors=entries), host_board.HostBoard()).read()
-    assert read == (None if expected is None else [to_q15(expected, -10, 50), to_q15(1, 0, 1)])
+    read = host_board.sampler(host_board.config(sensors=entries)).read(1)
+    assert read == [NO_READING if expected is None else to_q15(expected, -10, 50), to_q15(1, 0, 1)]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from host_board import HASHING_PROFILE, KRR_PROFILE, bundle, config
+from host_board import CATEGORY_PROFILE, ROOM_PROFILE, ROOM_SENSORS, bundle, config
 from peel_device.config import load
 from peel_device.errors import ConfigError
+from peel_device.kinds import CHOICE, HASHED, SIGN
 
 EXAMPLE = Path(__file__).parent.parent / "config.example.json"
 TOPICS = EXAMPLE.parents[1] / "spec" / "vectors" / "topics.json"
@@ -19,7 +20,8 @@ TOPICS = EXAMPLE.parents[1] / "spec" / "vectors" / "topics.json"
 
 def test_the_example_is_valid() -> None:
     example = load(EXAMPLE.read_bytes())
-    assert example.profile.mechanism.name == "harmony"
+    assert example.profile.readings == ["temperature", "soil", "door"]
+    assert example.profile.questions == 8
     assert example.interval_ms == 1_020_000
     assert example.mqtt.tls
 
@@ -30,48 +32,77 @@ def test_topics_are_those_of_the_specification(case: dict[str, Any]) -> None:
     assert made.topic + case["about"] == case["topic"]
 
 
-def test_a_krr_bundle() -> None:
-    made = config(profile=KRR_PROFILE, sensors={"mode": {"kind": "adc", "pin": 26, "edges": [0.3, 0.6]}})
-    assert made.profile.mechanism.name == "krr"
-    assert made.profile.subject.categories == 3
-
-
 MODE = {"mode": {"kind": "trace", "values": [0]}}
 
 
-def test_a_hashing_bundle_needs_no_names() -> None:
-    made = config(profile=HASHING_PROFILE, sensors=MODE)
-    assert (made.profile.k, made.profile.domain, made.profile.subject.categories) == (3, 65535, 65535)
+def test_one_profile_has_attributes_of_every_kind() -> None:
+    made = config(profile=ROOM_PROFILE, sensors=ROOM_SENSORS).profile
+    assert made.readings == ["temperature", "co2", "door", "error"]
+    assert (made.questions, made.columns) == (8, 12)
+    assert made.blocks == [(SIGN, 1, 3, 1, 0), (SIGN, 2, 3, 1, 0), (CHOICE, 1, 1, 3, 0), (HASHED, 1, 1, 3, 5000)]
 
 
-def test_a_hashing_bundle_may_have_names() -> None:
-    named = {**HASHING_PROFILE, "domain": 4, "categories": ["a", "b", "c", "d"]}
-    made = config(profile=named, sensors={"mode": {"kind": "trace", "values": ["c"]}})
-    assert made.profile.subject.convert(0, "c", None) == 2
+def attribute(kind: str, **more: Any) -> dict[str, Any]:
+    return {"name": "mode", "kind": kind, "weight": 1, **more}
+
+
+def test_edges_make_categories_of_a_number() -> None:
+    made = config(profile=CATEGORY_PROFILE, sensors={"mode": {"kind": "adc", "pin": 26, "edges": [0.3, 0.6]}})
+    assert made.sensors["mode"]["edges"] == [0.3, 0.6]
+
+
+def test_hashed_categories_may_have_names() -> None:
+    named = attribute("hashed", domain=4, symbols=3, categories=["a", "b", "c", "d"])
+    made = config(profile=CATEGORY_PROFILE | {"attributes": [named]}, sensors=MODE)
+    readings = [0]
+    made.profile.attributes[0].answer(readings, "c", None)
+    assert readings == [2]
+
+
+AT = "profile.attributes[0]"
+NUMBER = {"unit": "", "low": 0, "high": 1}
 
 
 @pytest.mark.parametrize(
-    ("profile", "key"),
+    ("attributes", "key"),
     [
-        ({**HASHING_PROFILE, "domain": 1}, "profile.domain"),
-        ({**HASHING_PROFILE, "domain": 65536}, "profile.domain"),
-        ({**HASHING_PROFILE, "domain": 4, "categories": ["a", "b", "c"]}, "profile.categories"),
-        ({**HASHING_PROFILE, "k": 1}, "profile.k"),
-        ({**KRR_PROFILE, "domain": 3}, "profile.domain"),
-        ({**KRR_PROFILE, "k": 1}, "profile.k"),
-        ({**bundle()["profile"], "domain": 2}, "profile.domain"),
+        ([attribute("median")], f"{AT}.kind"),
+        ([{"name": "mode"}], f"{AT}.kind"),
+        (["mode"], AT),
+        ([], "profile.attributes"),
+        ([attribute("hashed", domain=1, symbols=3)], f"{AT}.domain"),
+        ([attribute("hashed", domain=65536, symbols=3)], f"{AT}.domain"),
+        ([attribute("hashed", domain=9, symbols=1)], f"{AT}.symbols"),
+        ([attribute("hashed", domain=4, symbols=3, categories=["a", "b", "c"])], f"{AT}.categories"),
+        ([attribute("category", categories=["a"])], f"{AT}.categories"),
+        ([attribute("category", categories=["a", 2])], f"{AT}.categories[1]"),
+        ([attribute("category", categories=["a", "b"], domain=2)], f"{AT}.domain"),
+        ([attribute("mean", unit="", low=1, high=1)], f"{AT}.low"),
+        ([attribute("mean", unit="", low=1)], f"{AT}.high"),
+        ([attribute("mean", categories=["a", "b"], **NUMBER)], f"{AT}.categories"),
+        ([attribute("above", unit="", thresholds=[])], f"{AT}.thresholds"),
+        ([attribute("ladder", unit="", thresholds=[1, "2"])], f"{AT}.thresholds[1]"),
+        ([attribute("mean", **NUMBER) | {"weight": 0}], f"{AT}.weight"),
+        ([attribute("mean", **NUMBER) | {"weight": 17}], f"{AT}.weight"),
+        ([attribute("mean", **NUMBER)] * 2, "profile.attributes[1].name"),
+        ([attribute("mean", **NUMBER), attribute("category", categories=["a", "b"])], "profile.attributes[1].kind"),
+        ([attribute("ladder", unit="", thresholds=list(range(49)))], "profile.width"),
+        (
+            [attribute("mean", **NUMBER) | {"name": str(n), "weight": 1 + n % 2} for n in range(33)],
+            "profile.attributes",
+        ),
     ],
 )
-def test_a_domain_must_fit_the_mechanism(profile: dict[str, Any], key: str) -> None:
+def test_an_attribute_must_fit_its_kind(attributes: list[Any], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        config(profile=profile, sensors=MODE)
+        config(profile=CATEGORY_PROFILE | {"attributes": attributes}, sensors=MODE)
     assert caught.value.key == key
 
 
-def test_one_attribute_is_enough() -> None:
-    attributes = [{"name": "soil", "unit": "", "low": 0, "high": 1}]
-    made = config(profile__k=1, profile__attributes=attributes, sensors={"soil": {"kind": "adc", "pin": 26}})
-    assert made.profile.subject.names == ["soil"]
+def test_one_reading_needs_one_sensor() -> None:
+    attributes = [attribute("mean", **NUMBER), attribute("above", unit="", thresholds=[0.5])]
+    made = config(profile=CATEGORY_PROFILE | {"attributes": attributes}, sensors=MODE)
+    assert list(made.sensors) == ["mode"]
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
@@ -96,18 +127,14 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"transport": "pigeon"}, "transport"),
     ({"outbox": 0}, "outbox"),
     ({"colour": "red"}, "colour"),
-    ({"profile__mechanism": "rappor"}, "profile.mechanism"),
+    ({"profile__mechanism": "harmony"}, "profile.mechanism"),
     ({"profile__id": 7}, "profile.id"),
     ({"profile__epsilon_q20": 0}, "profile.epsilon_q20"),
     ({"profile__epsilon_q20": True}, "profile.epsilon_q20"),
-    ({"profile__k": 3}, "profile.attributes"),
-    ({"profile__k": 64}, "profile.k"),
     ({"profile__width": 1025}, "profile.width"),
     ({"profile__quota": 0}, "profile.quota"),
     ({"profile__rule": 1}, "profile.rule"),
     ({"profile__categories": ["a", "b"]}, "profile.categories"),
-    ({"profile__attributes": [{"name": "a", "unit": "", "low": 0, "high": 1}] * 2}, "profile.attributes[1].name"),
-    ({"profile__attributes": [{"name": "a", "unit": "", "low": 1, "high": 1}] * 2}, "profile.attributes[0].low"),
     ({"mqtt__port": 0}, "mqtt.port"),
     ({"mqtt__tls": True}, "mqtt.ca"),
     ({"mqtt__tls": "yes"}, "mqtt.tls"),
@@ -130,9 +157,9 @@ def test_a_fault_names_its_key(changes: dict[str, Any], key: str) -> None:
     assert str(caught.value).startswith(key + ": ")
 
 
-def test_krr_edges_must_fit_the_categories() -> None:
+def test_edges_must_fit_the_categories() -> None:
     with pytest.raises(ConfigError, match=r"sensors.mode.edges"):
-        config(profile=KRR_PROFILE, sensors={"mode": {"kind": "adc", "pin": 26, "edges": [0.3]}})
+        config(profile=CATEGORY_PROFILE, sensors={"mode": {"kind": "adc", "pin": 26, "edges": [0.3]}})
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'"peel"'])

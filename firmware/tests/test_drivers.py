@@ -16,10 +16,10 @@ from drivers.scd4x import Scd4x
 from drivers.sht3x import Sht3x
 from emulated_bus import BenchBoard, Bme280Chip, Ds18b20Bus, EmulatedBus, Scd4xChip, Sht3xChip
 
-from host_board import KRR_PROFILE, config
+import host_board
+from host_board import CATEGORY_PROFILE, config
 from peel_device.errors import ConfigError
-from peel_device.mechanisms import to_q15
-from peel_device.sensors import Sampler
+from peel_device.kinds import to_q15
 
 # The example of Bosch's datasheet for the same temperature and pressure cells (BST-BMP280-DS001, section 3.12).
 BOSCH = {
@@ -202,9 +202,9 @@ def test_sensors_of_one_device_share_its_measurement() -> None:
         "temperature": {**I2C, "device": "bme280_temperature"},
         "soil": {**I2C, "device": "bme280_pressure", "scale": 0.001},
     }
-    sampler = Sampler(config(sensors=sensors), BenchBoard(EmulatedBus(chip)))
-    assert sampler.read() == [to_q15(25.08, -10, 50), to_q15(1.0065327, 0, 1)]
-    sampler.read()
+    sampler = host_board.sampler(config(sensors=sensors), BenchBoard(EmulatedBus(chip)))
+    assert sampler.read(1) == [to_q15(25.08, -10, 50), to_q15(1.0065327, 0, 1)]
+    sampler.read(1)
     assert chip.measurements == 2
 
 
@@ -215,7 +215,7 @@ def test_devices_at_other_addresses_are_devices_of_their_own() -> None:
         "temperature": {**I2C, "device": "sht3x_temperature"},
         "soil": {**I2C, "device": "sht3x_humidity", "address": 0x45},
     }
-    assert Sampler(config(sensors=sensors), BenchBoard(EmulatedBus(near, far))).read() == [
+    assert host_board.sampler(config(sensors=sensors), BenchBoard(EmulatedBus(near, far))).read(1) == [
         to_q15(25.0, -10, 50),
         to_q15(0, 0, 1),
     ]
@@ -226,7 +226,7 @@ def test_a_thermometer_by_its_code() -> None:
         "temperature": {"kind": "ds18b20", "pin": 22, "code": "28ff641e821603e2"},
         "soil": {"kind": "trace", "values": [1]},
     }
-    assert Sampler(config(sensors=sensors), BenchBoard(wire=Ds18b20Bus(0x0191))).read() == [
+    assert host_board.sampler(config(sensors=sensors), BenchBoard(wire=Ds18b20Bus(0x0191))).read(1) == [
         to_q15(25.0625, -10, 50),
         to_q15(1, 0, 1),
     ]
@@ -241,10 +241,10 @@ def test_a_code_that_is_none(code: Any) -> None:
 def test_a_contact_is_a_category() -> None:
     door = {"kind": "digital", "pin": 15, "pull": "up", "low": "off", "high": "heat"}
     board = BenchBoard(level=1)
-    sampler = Sampler(config(profile=KRR_PROFILE, sensors={"mode": door}), board)
-    assert sampler.read() == [1]
+    sampler = host_board.sampler(config(profile=CATEGORY_PROFILE, sensors={"mode": door}), board)
+    assert sampler.read(1) == [1]
     board.level = 0
-    assert sampler.read() == [0]
+    assert sampler.read(1) == [0]
     assert board.opened == [(15, "up", False)]
 
 

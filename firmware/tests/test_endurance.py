@@ -110,7 +110,7 @@ def test_the_heap_stays_as_it_is_over_outages_and_wraps_of_the_ticks() -> None:
 
 TLS = Path(__file__).with_name("tls_on_micropython.py")
 RUNTIME = REPOSITORY / "tools" / "peel_tools" / "device"
-TLS_HEAP = "180k"
+TLS_HEAP = "187k"
 """About 75 KB of it are free once the application runs. A TLS session takes two blocks, of 17 and 5 KB."""
 CONNECTIONS = 30
 LARGEST = re.compile(r"^largest (\d+) (\d+)$", re.M)

@@ -19,8 +19,8 @@ from peel_device.link import Link
 from peel_device.mqtt import PACKET_IDS
 from peel_device.outbox import Outbox
 from peel_device.tcp import SocketWire
+from peel_tools.servers import free_port
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.process import free_port
 from power_cut import MemoryFiles
 
 BIRTH = {"state": "online", "dropped": 0}

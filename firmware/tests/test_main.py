@@ -11,7 +11,7 @@ import pytest
 
 import main
 from host_board import HostBoard, bundle
-from peel_tools.servers.process import free_port
+from peel_tools.servers import free_port
 
 
 class BlinkingBoard(HostBoard):

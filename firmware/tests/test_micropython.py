@@ -22,8 +22,8 @@ from peel_tools.boards.sources import umqtt_folder
 from peel_tools.device.flash import Changes, Flash
 from peel_tools.device.process import DeviceProcess
 from peel_tools.flashing.device_files import find_sources
+from peel_tools.servers import free_port
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.process import free_port
 
 TESTS = Path(__file__).parent
 BINDINGS = TESTS.parents[1] / "bindings" / "micropython"
@@ -44,7 +44,7 @@ def test_the_same_checks_pass_there(micropython: Path) -> None:
     command = [micropython, TESTS / "on_micropython.py", TESTS.parent, umqtt_folder(), BINDINGS]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert answer.stdout.count("ok ") == 6
+    assert answer.stdout.count("ok ") == 8
 
 
 class MortalDevice:

@@ -46,6 +46,7 @@ def allowed(issue: IssuedBundle, now: datetime) -> int:
     return int(last_allowed(first, np.array([elapsed], np.int64), quota, period, ALLOWANCE)[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     lives=st.lists(st.integers(0, 5000), min_size=1, max_size=20),

@@ -266,6 +266,7 @@ def test_scenarios_of_honest_devices(tmp_path: Path, rng: Rng, place: int) -> No
     run_scenario(tmp_path, rng)
 
 
+@pytest.mark.slow
 def test_a_backlog_that_comes_newest_first_while_the_clock_is_behind(tmp_path: Path, rng: Rng) -> None:
     """The device is new, and the gateway does not know how long it was off: it must not settle numbers that may still come."""
     site = Site(tmp_path, [(1000, 3600)], rng, outbox=4000)
@@ -340,7 +341,7 @@ class Insider:
         keyring = self.site.registry.keyring
         keys = keyring.keys.of(np.full(len(numbers), bundle))
         profile = keyring.profiles[int(keyring.bundle_profile[bundle])]
-        readings = np.zeros((len(numbers), profile.readings), np.int32)
+        readings = np.zeros((len(numbers), len(profile.questions)), np.int32)
         devices = np.full(len(numbers), self.device.id)
         return encode_many(profile, devices, keys, numbers, readings, entropy=self._rng.bytes(64)).tobytes()
 

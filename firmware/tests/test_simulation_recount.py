@@ -22,7 +22,7 @@ def send(site: Site, device: SimulatedDevice, numbers: Sequence[int]) -> None:
     devices = np.full(len(chosen), device.id)
     bundle = keyring.find(devices, chosen)
     profile = keyring.profiles[int(keyring.bundle_profile[bundle[0]])]
-    readings = np.zeros((len(chosen), profile.readings), np.int32)
+    readings = np.zeros((len(chosen), len(profile.questions)), np.int32)
     frames = encode_many(profile, devices, keyring.keys.of(bundle), chosen, readings, entropy=site.rng.bytes(64))
     site.engine.process([Message("t", frames.tobytes(), site.now)])
 

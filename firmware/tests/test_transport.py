@@ -48,6 +48,7 @@ def test_reads_are_exact() -> None:
     assert link.read(2) == b"ef"
 
 
+@pytest.mark.slow
 def test_a_silent_peer_is_a_timeout_and_the_watchdog_is_fed() -> None:
     link, board = transport(ScriptedWire(b"a"))
     with pytest.raises(OSError) as caught:
@@ -87,6 +88,7 @@ def test_writes_are_whole() -> None:
     assert wire.sent == b"0123456" + "äb".encode()
 
 
+@pytest.mark.slow
 def test_a_stuck_peer_is_a_timeout() -> None:
     link, _ = transport(ScriptedWire(takes=0))
     link.write(b"x")
