@@ -33,7 +33,7 @@ double frequencies_play(uint8_t *part, const peel_frequency_bets *frequencies, u
 double predictions_unit_capital(const uint8_t *part, const peel_prediction_bets *predictions);
 
 /* Replace best by a bet of this part, if one holds more; since is relative to the state's first number. */
-void predictions_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_prediction_bets *predictions);
+void predictions_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_prediction_bets *predictions, double share);
 void sets_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_set_bets *sets, uint32_t which, double share);
 void heavy_hitters_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_heavy_hitter_bets *heavy_hitters, double share);
 void frequencies_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_frequency_bets *frequencies, double share);

@@ -6,9 +6,20 @@
 #include "bet_kinds.h"
 
 typedef struct {
-  uint64_t first;                       /* number of the first event, 0 before it */
-  double capital[PEEL_E_PROCESS_PARTS]; /* what the bets of each part hold; of single units, what the last report's holds */
+  uint64_t first; /* number of the first event, 0 before it */
+  double unit;    /* what the bet on the last report's unit alone holds */
+  double reports; /* what the bets of each part hold */
+  double gaps;
+  double late;
 } head;
+
+/* What the bets of a block's parts hold; behind the head, block after block. */
+typedef struct {
+  double predictions;
+  double symbols;
+  double heavy_hitters;
+  double frequencies;
+} block_capital;
 
 typedef struct {
   uint64_t number;
@@ -18,19 +29,27 @@ typedef struct {
   uint8_t kind;
 } event;
 
+static block_capital *capital_of_blocks(const uint8_t *state) { return (block_capital *)(state + sizeof(head)); }
+
+static size_t lay_out_block(peel_block_bets *block, size_t at) {
+  block->predictions.offset = at;
+  at += predictions_bytes(&block->predictions);
+  block->symbol_sets.offset = at;
+  at += sets_bytes(&block->symbol_sets);
+  block->heavy_hitters.offset = at;
+  at += heavy_hitters_bytes(&block->heavy_hitters);
+  block->frequencies.offset = at;
+  return at + frequencies_bytes(&block->frequencies);
+}
+
 size_t peel_e_process_lay_out(peel_e_process *process) {
-  size_t at = sizeof(head);
-  process->predictions.offset = at;
-  at += predictions_bytes(&process->predictions);
-  peel_set_bets *const parts[] = {&process->reports, &process->gaps, &process->symbol_sets, &process->late};
+  size_t at = sizeof(head) + process->blocks * sizeof(block_capital);
+  for (uint32_t b = 0; b < process->blocks; b++) at = lay_out_block(process->block + b, at);
+  peel_set_bets *const parts[] = {&process->reports, &process->gaps, &process->late};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     parts[i]->offset = at;
     at += sets_bytes(parts[i]);
   }
-  process->heavy_hitters.offset = at;
-  at += heavy_hitters_bytes(&process->heavy_hitters);
-  process->frequencies.offset = at;
-  at += frequencies_bytes(&process->frequencies);
   return process->bytes = at;
 }
 
@@ -39,47 +58,67 @@ static event event_at(const peel_e_process_events *events, size_t i) {
 }
 
 /* Two supermartingales share alpha; a device is exposed by either. */
-static double capital_of(const head *h, const peel_e_process *process, double units) {
-  double punctual = h->capital[PEEL_E_PROCESS_PART_PREDICTIONS] + units + h->capital[PEEL_E_PROCESS_PART_REPORTS] +
-                    h->capital[PEEL_E_PROCESS_PART_GAPS] + h->capital[PEEL_E_PROCESS_PART_SYMBOLS] +
-                    h->capital[PEEL_E_PROCESS_PART_HEAVY_HITTERS] + h->capital[PEEL_E_PROCESS_PART_FREQUENCIES];
-  double late = h->capital[PEEL_E_PROCESS_PART_LATE];
-  punctual *= 1.0 - process->late_share;
-  late *= process->late_share;
+static double capital_of(const uint8_t *state, const peel_e_process *process, double units) {
+  const head *h = (const head *)state;
+  const block_capital *c = capital_of_blocks(state);
+  double punctual = 0;
+  for (uint32_t b = 0; b < process->blocks; b++) punctual += c[b].predictions + c[b].symbols + c[b].heavy_hitters + c[b].frequencies;
+  punctual = (punctual + units + h->reports + h->gaps) * (1.0 - process->late_share);
+  double late = h->late * process->late_share;
   return punctual > late ? punctual : late;
 }
 
-static void bet_on_item(uint8_t *state, const peel_set_bets *sets, int part, uint32_t item, uint32_t now) {
-  if (sets->items) ((head *)state)->capital[part] = sets_play(state + sets->offset, sets, item, now);
+/* The block that a unit belongs to. */
+static uint32_t block_of(const peel_e_process *process, uint32_t unit) {
+  uint32_t low = 0, high = process->blocks;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (unit < process->block[middle].first_unit)
+      high = middle;
+    else
+      low = middle;
+  }
+  return low;
+}
+
+static uint32_t question_of(const peel_block_bets *block, uint32_t unit) {
+  return block->first_question + (block->questions == block->units ? unit - block->first_unit : 0);
+}
+
+static void bet_on_item(double *held, uint8_t *state, const peel_set_bets *sets, uint32_t item, uint32_t now) {
+  if (sets->items) *held = sets_play(state + sets->offset, sets, item, now);
+}
+
+/* Bet on what a report says. Returns what the bet on its unit alone then holds. */
+static double play_block(uint8_t *state, const peel_block_bets *block, block_capital *held, const event *e, uint32_t now) {
+  uint32_t unit = e->unit - block->first_unit;
+  bet_on_item(&held->symbols, state, &block->symbol_sets, e->symbol, now);
+  if (block->heavy_hitters.categories)
+    held->heavy_hitters = heavy_hitters_play(state + block->heavy_hitters.offset, &block->heavy_hitters, unit, e->symbol, now);
+  if (block->frequencies.units)
+    held->frequencies = frequencies_play(state + block->frequencies.offset, &block->frequencies, unit, e->symbol, now);
+  if (!block->predictions.units) return 0;
+  prediction_capital capital = predictions_play(state + block->predictions.offset, &block->predictions, unit, e->symbol, e->cohort, now);
+  held->predictions = capital.pooled;
+  return capital.unit;
 }
 
 /* Returns the capital, with of all single units only the one that the event is about: never more than there is. */
 static double play(uint8_t *state, const peel_e_process *process, const event *e) {
   head *h = (head *)state;
+  uint32_t b = block_of(process, e->unit), question = question_of(process->block + b, e->unit);
   if (!h->first) h->first = e->number;
   uint64_t later = e->number > h->first ? e->number - h->first : 0;
   uint32_t now = later < UINT32_MAX ? (uint32_t)later : UINT32_MAX;
-  h->capital[PEEL_E_PROCESS_PART_UNIT] = 0;
-  if (e->kind == PEEL_E_PROCESS_GAP) {
-    bet_on_item(state, &process->gaps, PEEL_E_PROCESS_PART_GAPS, e->unit, now);
-    return capital_of(h, process, 0);
-  }
-  if (e->kind == PEEL_E_PROCESS_FRESH) bet_on_item(state, &process->reports, PEEL_E_PROCESS_PART_REPORTS, e->unit, now);
-  if (e->kind == PEEL_E_PROCESS_TARDY) bet_on_item(state, &process->late, PEEL_E_PROCESS_PART_LATE, e->unit, now);
-  bet_on_item(state, &process->symbol_sets, PEEL_E_PROCESS_PART_SYMBOLS, e->symbol, now);
-  if (process->heavy_hitters.categories)
-    h->capital[PEEL_E_PROCESS_PART_HEAVY_HITTERS] =
-        heavy_hitters_play(state + process->heavy_hitters.offset, &process->heavy_hitters, e->unit, e->symbol, now);
-  if (process->frequencies.units)
-    h->capital[PEEL_E_PROCESS_PART_FREQUENCIES] =
-        frequencies_play(state + process->frequencies.offset, &process->frequencies, e->unit, e->symbol, now);
-  if (process->predictions.units) {
-    prediction_capital capital =
-        predictions_play(state + process->predictions.offset, &process->predictions, e->unit, e->symbol, e->cohort, now);
-    h->capital[PEEL_E_PROCESS_PART_PREDICTIONS] = capital.pooled;
-    h->capital[PEEL_E_PROCESS_PART_UNIT] = capital.unit;
-  }
-  return capital_of(h, process, h->capital[PEEL_E_PROCESS_PART_UNIT]);
+  h->unit = 0;
+  if (e->kind == PEEL_E_PROCESS_GAP) bet_on_item(&h->gaps, state, &process->gaps, question, now);
+  if (e->kind == PEEL_E_PROCESS_FRESH || e->kind == PEEL_E_PROCESS_ABSENT)
+    bet_on_item(&h->reports, state, &process->reports, question, now);
+  if (e->kind == PEEL_E_PROCESS_TARDY || e->kind == PEEL_E_PROCESS_ABSENT_TARDY)
+    bet_on_item(&h->late, state, &process->late, question, now);
+  if (e->kind == PEEL_E_PROCESS_FRESH || e->kind == PEEL_E_PROCESS_TARDY)
+    h->unit = play_block(state, process->block + b, capital_of_blocks(state) + b, e, now);
+  return capital_of(state, process, h->unit);
 }
 
 void peel_e_process_update(int64_t *crossed, uint8_t *states, const uint64_t *places, const peel_e_process *process,
@@ -117,23 +156,26 @@ size_t peel_e_process_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, cons
 }
 
 double peel_e_process_capital(const uint8_t *state, const peel_e_process *process) {
-  double units = process->predictions.units ? predictions_unit_capital(state + process->predictions.offset, &process->predictions) : 0;
-  return capital_of((const head *)state, process, units);
+  double units = 0;
+  for (uint32_t b = 0; b < process->blocks; b++) {
+    const peel_prediction_bets *predictions = &process->block[b].predictions;
+    if (predictions->units) units += predictions_unit_capital(state + predictions->offset, predictions);
+  }
+  return capital_of(state, process, units);
 }
 
 int peel_e_process_over(const uint8_t *state, const peel_e_process *process) {
-  const head *h = (const head *)state;
-  return capital_of(h, process, h->capital[PEEL_E_PROCESS_PART_UNIT]) >= process->limit;
+  return capital_of(state, process, ((const head *)state)->unit) >= process->limit;
 }
 
-static const peel_set_bets *sets_of(const peel_e_process *process, uint32_t part) {
+static const peel_set_bets *sets_of(const peel_e_process *process, uint32_t part, uint32_t block) {
   switch (part) {
     case PEEL_E_PROCESS_PART_REPORTS:
       return &process->reports;
     case PEEL_E_PROCESS_PART_GAPS:
       return &process->gaps;
     case PEEL_E_PROCESS_PART_SYMBOLS:
-      return &process->symbol_sets;
+      return &process->block[block].symbol_sets;
     case PEEL_E_PROCESS_PART_LATE:
       return &process->late;
     default:
@@ -141,27 +183,42 @@ static const peel_set_bets *sets_of(const peel_e_process *process, uint32_t part
   }
 }
 
+static void explain_sets(peel_e_process_evidence *best, const uint8_t *state, const peel_e_process *process, uint32_t part, uint32_t block,
+                         double share) {
+  const peel_set_bets *sets = sets_of(process, part, block);
+  if (sets->items) sets_explain(best, state + sets->offset, sets, part, share);
+}
+
+/* Replace best by a bet of this block, if one holds more. */
+static void explain_block(peel_e_process_evidence *best, const uint8_t *state, const peel_e_process *process, uint32_t b, double share) {
+  const peel_block_bets *block = process->block + b;
+  peel_e_process_evidence found = {.part = PEEL_E_PROCESS_PARTS, .capital = best->capital};
+  if (block->predictions.units) predictions_explain(&found, state + block->predictions.offset, &block->predictions, share);
+  explain_sets(&found, state, process, PEEL_E_PROCESS_PART_SYMBOLS, b, share);
+  if (block->heavy_hitters.categories) heavy_hitters_explain(&found, state + block->heavy_hitters.offset, &block->heavy_hitters, share);
+  if (block->frequencies.units) frequencies_explain(&found, state + block->frequencies.offset, &block->frequencies, share);
+  if (found.part == PEEL_E_PROCESS_PARTS) return;
+  found.block = b;
+  found.unit += block->first_unit;
+  *best = found;
+}
+
 peel_e_process_evidence peel_e_process_explain(const uint8_t *state, const peel_e_process *process) {
   peel_e_process_evidence best = {.part = PEEL_E_PROCESS_PARTS};
   double punctual = 1.0 - process->late_share;
-  if (process->predictions.units) predictions_explain(&best, state + process->predictions.offset, &process->predictions);
-  best.capital *= punctual;
-  for (uint32_t part = 0; part < PEEL_E_PROCESS_PARTS; part++) {
-    const peel_set_bets *sets = sets_of(process, part);
-    double share = part == PEEL_E_PROCESS_PART_LATE ? process->late_share : punctual;
-    if (sets && sets->items) sets_explain(&best, state + sets->offset, sets, part, share);
-  }
-  if (process->heavy_hitters.categories)
-    heavy_hitters_explain(&best, state + process->heavy_hitters.offset, &process->heavy_hitters, punctual);
-  if (process->frequencies.units) frequencies_explain(&best, state + process->frequencies.offset, &process->frequencies, punctual);
+  for (uint32_t b = 0; b < process->blocks; b++) explain_block(&best, state, process, b, punctual);
+  explain_sets(&best, state, process, PEEL_E_PROCESS_PART_REPORTS, 0, punctual);
+  explain_sets(&best, state, process, PEEL_E_PROCESS_PART_GAPS, 0, punctual);
+  explain_sets(&best, state, process, PEEL_E_PROCESS_PART_LATE, 0, process->late_share);
   best.since += ((const head *)state)->first;
   return best;
 }
 
 void peel_e_process_members(uint32_t *items, const uint8_t *state, const peel_e_process *process, const peel_e_process_evidence *evidence) {
-  const peel_set_bets *sets = sets_of(process, evidence->part);
+  const peel_heavy_hitter_bets *heavy_hitters = &process->block[evidence->block].heavy_hitters;
+  const peel_set_bets *sets = sets_of(process, evidence->part, evidence->block);
   if (evidence->part == PEEL_E_PROCESS_PART_HEAVY_HITTERS)
-    heavy_hitters_members(items, state + process->heavy_hitters.offset, &process->heavy_hitters, evidence->bet, evidence->size);
+    heavy_hitters_members(items, state + heavy_hitters->offset, heavy_hitters, evidence->bet, evidence->size);
   else if (sets && sets->items)
     sets_members(items, state + sets->offset, sets, evidence->bet, evidence->size);
 }

@@ -16,6 +16,8 @@
 #define PEEL_E_PROCESS_WINDOWS 4        /* memories that compete; see capital.h */
 #define PEEL_E_PROCESS_SIZES 32         /* at most so many sizes of predicted sets */
 #define PEEL_E_PROCESS_HEAVY_HITTERS 16 /* categories on a list of heavy hitters */
+#define PEEL_E_PROCESS_BLOCKS 32        /* at most so many blocks */
+#define PEEL_E_PROCESS_QUESTIONS 1024   /* at most so many questions with weights */
 #define PEEL_E_PROCESS_LIST_SIZES 4     /* at most so many sizes of sets of heavy hitters, and of votes of heavy hitters */
 
 /* What a pooled bet predicts, for whatever unit a report is about. */
@@ -40,7 +42,7 @@ enum {
 /* The parts of a device's capital. */
 enum {
   PEEL_E_PROCESS_PART_PREDICTIONS,
-  PEEL_E_PROCESS_PART_UNIT, /* one unit alone; kept per unit, not in the state's head */
+  PEEL_E_PROCESS_PART_UNIT, /* one unit alone; kept per unit */
   PEEL_E_PROCESS_PART_REPORTS,
   PEEL_E_PROCESS_PART_GAPS,
   PEEL_E_PROCESS_PART_SYMBOLS,
@@ -52,9 +54,11 @@ enum {
 
 /* What happened. */
 enum {
-  PEEL_E_PROCESS_FRESH, /* a report */
-  PEEL_E_PROCESS_TARDY, /* a report whose number had been settled as missing */
-  PEEL_E_PROCESS_GAP    /* a number that was settled as missing */
+  PEEL_E_PROCESS_FRESH,       /* a report */
+  PEEL_E_PROCESS_TARDY,       /* a report whose number had been settled as missing */
+  PEEL_E_PROCESS_GAP,         /* a number that was settled as missing */
+  PEEL_E_PROCESS_ABSENT,      /* a report without a reading: it came, and says nothing */
+  PEEL_E_PROCESS_ABSENT_TARDY /* the same, late */
 };
 
 /* Bets on the symbol that a report says about its unit. */
@@ -74,10 +78,11 @@ typedef struct {
   uint32_t few;                        /* sizes up to half of the items: for the whole past and for windows */
   uint32_t sizes;                      /* and with those above: for the whole past alone */
   uint32_t size[PEEL_E_PROCESS_SIZES]; /* ascending */
-  double most;                         /* a set of a items is hit with probability at most most + (a - 1) least */
-  double least;
-  double past_capital;   /* capital of the bets by the whole past, all sizes together */
-  double window_capital; /* and of those by each window */
+  const uint32_t *weight;              /* of each item; NULL: all alike. Outlives the process */
+  double most;                         /* all alike: a set of a items is hit with probability at most most + (a - 1) least */
+  double least;                        /* weights: a set of a items that weigh w is hit with probability at most w most + a least */
+  double past_capital;                 /* capital of the bets by the whole past, all sizes together */
+  double window_capital;               /* and of those by each window */
   size_t offset;
 } peel_set_bets;
 
@@ -107,18 +112,28 @@ typedef struct {
   size_t offset;
 } peel_frequency_bets;
 
-/* All bets on the devices of a profile. The capital of predictions, reports, gaps, symbols, heavy hitters and frequencies adds up to at
- * most 1, and so does that of late. */
+/* A run of units with one coin, and the bets on what reports say about them. A number assigns a question; each unit of a block is a
+ * question (attributes), or all of them are one (categories, hashes). */
 typedef struct {
+  uint32_t first_unit;
+  uint32_t units;
+  uint32_t first_question;
+  uint32_t questions; /* units, or 1 */
   peel_prediction_bets predictions;
-  peel_set_bets reports;     /* which units came */
-  peel_set_bets gaps;        /* which units did not */
   peel_set_bets symbol_sets; /* which symbols, whatever the unit */
   peel_heavy_hitter_bets heavy_hitters;
   peel_frequency_bets frequencies;
-  peel_set_bets late; /* which units came after having been settled as missing */
-  double late_share;  /* of alpha, for late; the rest for the other process */
-  double limit;       /* exposed from this capital on: 1/alpha and a little */
+} peel_block_bets;
+
+/* All bets on the devices of a profile. The capital of reports, gaps and all blocks adds up to at most 1, and so does that of late. */
+typedef struct {
+  uint32_t blocks;                              /* 1 or more */
+  peel_block_bets block[PEEL_E_PROCESS_BLOCKS]; /* units and questions are numbered from 0, block after block */
+  peel_set_bets reports;                        /* which questions came */
+  peel_set_bets gaps;                           /* which questions did not */
+  peel_set_bets late;                           /* which questions came after having been settled as missing */
+  double late_share;                            /* of alpha, for late; the rest for the other process */
+  double limit;                                 /* exposed from this capital on: 1/alpha and a little */
   size_t bytes;
 } peel_e_process;
 
@@ -126,10 +141,10 @@ typedef struct {
 typedef struct {
   const uint32_t *row;    /* which state */
   const uint64_t *number; /* of the report, or the one that is missing */
-  const uint32_t *unit;   /* attribute or hash, 0 where there is one */
+  const uint32_t *unit;   /* of all blocks; of a gap, any unit of its question */
   const uint32_t *symbol; /* 1 plus, 0 minus; or the symbol or category; unused for gaps */
   const int8_t *cohort;   /* sign of the cohort for this unit before the batch, 0 if none */
-  const uint8_t *kind;    /* PEEL_E_PROCESS_FRESH, PEEL_E_PROCESS_TARDY, PEEL_E_PROCESS_GAP */
+  const uint8_t *kind;    /* PEEL_E_PROCESS_FRESH, ... */
   size_t count;
 } peel_e_process_events;
 
@@ -139,7 +154,8 @@ typedef struct {
   uint32_t bet;    /* a pooled bet; for sets 0 for the whole past, 1 and up for windows; the list of heavy hitters; for frequencies
                     0 for what is said most, 1 for what is said least */
   uint32_t size;   /* of the predicted set */
-  uint32_t unit;   /* of the bet on one unit */
+  uint32_t block;  /* the block of the bet; 0 for reports, gaps and late */
+  uint32_t unit;   /* of the bet on one unit, among the units of all blocks */
   uint32_t events; /* how often it was right */
   uint32_t trials; /* out of so many */
   uint64_t since;  /* from this number on */
@@ -175,7 +191,7 @@ int peel_e_process_over(const uint8_t *state, const peel_e_process *process);
 /* The bet that holds most of a device's capital; part is PEEL_E_PROCESS_PARTS if it has said nothing. */
 peel_e_process_evidence peel_e_process_explain(const uint8_t *state, const peel_e_process *process);
 
-/* The set that evidence is about, evidence->size items; only for parts that bet on sets. Room for process's items. */
+/* The set that evidence is about, evidence->size items; only for parts that bet on sets. */
 void peel_e_process_members(uint32_t *items, const uint8_t *state, const peel_e_process *process, const peel_e_process_evidence *evidence);
 
 #endif

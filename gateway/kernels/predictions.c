@@ -125,16 +125,16 @@ double predictions_unit_capital(const uint8_t *part, const peel_prediction_bets 
   return predictions->unit_capital > 0 ? capital_sum(v.unit_capitals, PEEL_E_PROCESS_UNIT_FRACTIONS * predictions->units) : 0;
 }
 
-void predictions_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_prediction_bets *predictions) {
+void predictions_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_prediction_bets *predictions, double share) {
   view v = view_of((uint8_t *)part, predictions);
   for (uint32_t i = 0; i < PEEL_E_PROCESS_PREDICTIONS; i++) {
-    double capital = capital_sum(v.bets[i].capital, PEEL_E_PROCESS_FRACTIONS);
+    double capital = capital_sum(v.bets[i].capital, PEEL_E_PROCESS_FRACTIONS) * share;
     if (!(capital > best->capital)) continue;
     *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_PREDICTIONS, .bet = i, .bound = predictions->most, .capital = capital};
     best->events = v.bets[i].events, best->trials = v.bets[i].trials, best->since = v.bets[i].since;
   }
   for (uint32_t unit = 0; predictions->unit_capital > 0 && unit < predictions->units; unit++) {
-    double capital = capital_sum(v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * unit, PEEL_E_PROCESS_UNIT_FRACTIONS);
+    double capital = capital_sum(v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * unit, PEEL_E_PROCESS_UNIT_FRACTIONS) * share;
     if (!(capital > best->capital)) continue;
     *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_UNIT, .unit = unit, .bound = predictions->most, .capital = capital};
     best->events = v.unit_runs[unit].events, best->trials = v.unit_runs[unit].trials, best->since = v.unit_runs[unit].since;

@@ -63,18 +63,50 @@ static uint32_t set_size(const peel_set_bets *sets, uint32_t s, uint32_t shown) 
   return shown < size && (s < sets->few || shown == 0) ? shown : size;
 }
 
-static double bound_of(const peel_set_bets *sets, uint32_t size) { return (sets->most + (double)(size - 1) * sets->least) * HAIR; }
+/* Sort items by one byte of their counts, the largest first. Equals stay in order. */
+static void sort_by_byte(uint16_t *to, const uint16_t *from, const uint16_t *count, uint32_t items, uint32_t shift) {
+  uint32_t at[UINT8_MAX + 2], top = 0; /* place of the next item with each value of the byte, from the largest down */
+  for (uint32_t i = 0; i < items; i++) top |= count[i] >> shift & UINT8_MAX;
+  for (uint32_t i = 0; i <= top + 1; i++) at[i] = 0;
+  for (uint32_t i = 0; i < items; i++) at[top + 1 - (count[i] >> shift & UINT8_MAX)]++;
+  for (uint32_t i = 1; i <= top; i++) at[i] += at[i - 1];
+  for (uint32_t i = 0; i < items; i++) to[at[top - (count[from[i]] >> shift & UINT8_MAX)]++] = from[i];
+}
+
+/* How much each predicted set weighs: items in the order of rank_of. */
+static void weigh(uint32_t *weights, const view *v, const peel_set_bets *sets, uint32_t memory, uint32_t shown) {
+  uint16_t count[PEEL_E_PROCESS_QUESTIONS], first[PEEL_E_PROCESS_QUESTIONS], second[PEEL_E_PROCESS_QUESTIONS];
+  const uint16_t *order = second;
+  for (uint32_t i = 0; i < sets->items; i++) {
+    first[i] = (uint16_t)i;
+    count[i] = memory == 0 ? v->count[i] : v->window[(memory - 1) * sets->items + i];
+  }
+  sort_by_byte(second, first, count, sets->items, 0);
+  if (memory == 0) sort_by_byte(first, second, count, sets->items, 8), order = first;
+  for (uint32_t s = 0, a = 0, sum = 0; s < sizes_of(sets, memory); s++) {
+    for (; a < set_size(sets, s, shown); a++) sum += sets->weight[order[a]];
+    weights[s] = sum;
+  }
+}
+
+/* The largest probability that the next item is one of a predicted set. Its weight is unused where all items are alike. */
+static double bound_of(const peel_set_bets *sets, uint32_t size, uint32_t weight) {
+  if (!sets->weight) return (sets->most + (double)(size - 1) * sets->least) * HAIR;
+  return ((double)weight * sets->most + (double)size * sets->least) * HAIR;
+}
 
 /* Returns what the bets of this memory then hold. */
 static double play_memory(view *v, const peel_set_bets *sets, uint32_t memory, double stake, uint32_t item, uint32_t now) {
   bet *bets = bets_of(v, sets, memory);
   uint32_t sizes = sizes_of(sets, memory);
   rank r = rank_of(v, sets, memory, item);
+  uint32_t weights[PEEL_E_PROCESS_SIZES];
   double held = 0;
+  if (sets->weight) weigh(weights, v, sets, memory, r.shown);
   for (uint32_t s = 0; s < sizes; s++) {
     uint32_t size = set_size(sets, s, r.shown);
     int outcome = size == 0 ? NO_BET : r.before < size ? RIGHT : WRONG;
-    held += bet_play(bets + s, stake / sizes, outcome, bound_of(sets, size), now);
+    held += bet_play(bets + s, stake / sizes, outcome, bound_of(sets, size, sets->weight ? weights[s] : 0), now);
   }
   return held;
 }
@@ -113,13 +145,14 @@ double sets_play(uint8_t *part, const peel_set_bets *sets, uint32_t item, uint32
 void sets_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_set_bets *sets, uint32_t which, double share) {
   view v = view_of((uint8_t *)part, sets);
   for (uint32_t memory = 0; memory <= sets->windows; memory++) {
-    uint32_t shown = rank_of(&v, sets, memory, 0).shown;
+    uint32_t shown = rank_of(&v, sets, memory, 0).shown, weights[PEEL_E_PROCESS_SIZES];
+    if (sets->weight) weigh(weights, &v, sets, memory, shown);
     for (uint32_t s = 0; s < sizes_of(sets, memory); s++) {
       const bet *b = bets_of(&v, sets, memory) + s;
       double capital = capital_sum(b->capital, PEEL_E_PROCESS_FRACTIONS) * share;
       if (!(capital > best->capital)) continue;
       *best = (peel_e_process_evidence){.part = which, .bet = memory, .size = set_size(sets, s, shown), .capital = capital};
-      best->bound = bound_of(sets, best->size);
+      best->bound = bound_of(sets, best->size, sets->weight ? weights[s] : 0);
       best->events = b->events, best->trials = b->trials, best->since = b->since;
     }
   }

@@ -87,6 +87,10 @@ class Metrics:
         """Add the estimates published last."""
         self.registry.register(_EstimateCollector(latest))
 
+    def watch_alerts(self, active: Callable[[], Mapping[str, bool]]) -> None:
+        """Add the alerts that were evaluated last."""
+        self.registry.register(_AlertCollector(active))
+
     def connected(self, *, session_lost: bool) -> None:
         self._connections.inc()
         if session_lost:
@@ -210,13 +214,13 @@ class _DeviceCollector(Collector):
 
 
 class _EstimateCollector(Collector):
-    _LABELS = ("profile", "group", "name", "unit", "window")
+    _LABELS = ("profile", "tag", "name", "unit", "window")
     _SHOWN = (
         (
             "peel_estimate",
             "value",
             "The estimate over the window, in its unit or as a fraction; absent if there are too few reports. "
-            "The label group is empty for the whole fleet.",
+            "The label tag is empty for the whole fleet.",
         ),
         ("peel_estimate_low", "low", "Lower end of the estimate's 95% interval."),
         ("peel_estimate_high", "high", "Upper end of the estimate's 95% interval."),
@@ -236,6 +240,24 @@ class _EstimateCollector(Collector):
             for table in tables:
                 for row in table["estimates"]:
                     if row[field] is not None:
-                        labels = [table["profile"], table["group"] or "", row["name"], row["unit"], table["window"]]
+                        labels = [table["profile"], table["tag"] or "", row["name"], row["unit"], table["window"]]
                         family.add_metric(labels, row[field])
             yield family
+
+
+class _AlertCollector(Collector):
+    def __init__(self, active: Callable[[], Mapping[str, bool]]) -> None:
+        self._active = active
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            "peel_alert_active",
+            "Whether an alert on an estimate is active; absent if it is not evaluated here.",
+            labels=["alert"],
+        )
+        for name, active in self._active().items():
+            family.add_metric([name], active)
+        yield family

@@ -146,6 +146,8 @@ def _print_plainly(header: Sequence[str], cells: Sequence[Sequence[str]], numeri
 def _cell(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 

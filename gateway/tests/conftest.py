@@ -27,6 +27,7 @@ ON_ALL_DATABASES = {
     "test_recount.py",
     "test_restored_folder.py",
     "test_retention.py",
+    "test_rollups.py",
     "test_store_tallies.py",
     "test_upgrade.py",
 }

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { EVENT_BYTES = 8, MOST_EVENTS = 16, PROCESSES = 3 };
+enum { EVENT_BYTES = 8, MOST_EVENTS = 16, PROCESSES = 4 };
 
 static void require(int condition) {
   if (!condition) abort();
@@ -26,35 +26,55 @@ static peel_set_bets sets_of(uint32_t items, uint32_t windows) {
                          .window_capital = 0.05};
 }
 
-/* One process per mechanism: Harmony's, kRR's and local hashing's. */
+/* One block per form: Harmony's, kRR's and local hashing's. */
+static peel_block_bets block_of(unsigned which) {
+  if (which == 0) {
+    peel_block_bets block = {.units = 5, .questions = 5};
+    block.predictions = (peel_prediction_bets){.units = 5, .symbols = 2, .most = 0.73, .unit_capital = 0.1};
+    for (size_t i = 0; i < PEEL_E_PROCESS_PREDICTIONS; i++) block.predictions.capital[i] = 0.02;
+    return block;
+  }
+  if (which == 1) return (peel_block_bets){.units = 1, .questions = 1, .symbol_sets = sets_of(6, PEEL_E_PROCESS_WINDOWS)};
+  peel_block_bets block = {.units = 81, .questions = 1};
+  block.heavy_hitters = (peel_heavy_hitter_bets){.categories = 30,
+                                                 .symbols = 3,
+                                                 .digits = 4,
+                                                 .sizes = 2,
+                                                 .size = {1, PEEL_E_PROCESS_HEAVY_HITTERS},
+                                                 .votes = 2,
+                                                 .vote = {2, PEEL_E_PROCESS_HEAVY_HITTERS},
+                                                 .most = 0.5,
+                                                 .least = 0.25,
+                                                 .capital = 0.2};
+  block.frequencies = (peel_frequency_bets){.units = 81, .symbols = 3, .most = 0.5, .least = 0.25, .capital = 0.1};
+  return block;
+}
+
+static const uint32_t weights[] = {1, 5, 1, 2, 900, 3, 1}; /* of the questions of all three */
+
+/* One process per block, and one of all of them with weights. */
 static peel_e_process process_of(unsigned which) {
   peel_e_process process = {.late_share = 0.125, .limit = 1e6};
-  if (which == 0) {
-    process.predictions = (peel_prediction_bets){.units = 5, .symbols = 2, .most = 0.73, .unit_capital = 0.1};
-    for (size_t i = 0; i < PEEL_E_PROCESS_PREDICTIONS; i++) process.predictions.capital[i] = 0.02;
-    process.reports = process.gaps = sets_of(5, 2);
-    process.late = sets_of(5, 0);
-  } else if (which == 1) {
-    process.symbol_sets = sets_of(6, PEEL_E_PROCESS_WINDOWS);
-  } else {
-    process.heavy_hitters = (peel_heavy_hitter_bets){.categories = 30,
-                                                     .symbols = 3,
-                                                     .digits = 4,
-                                                     .sizes = 2,
-                                                     .size = {1, PEEL_E_PROCESS_HEAVY_HITTERS},
-                                                     .votes = 2,
-                                                     .vote = {2, PEEL_E_PROCESS_HEAVY_HITTERS},
-                                                     .most = 0.5,
-                                                     .least = 0.25,
-                                                     .capital = 0.2};
-    process.frequencies = (peel_frequency_bets){.units = 81, .symbols = 3, .most = 0.5, .least = 0.25, .capital = 0.1};
+  uint32_t units = 0, questions = 0;
+  for (unsigned form = 0; form < PROCESSES - 1; form++) {
+    if (which != form && which != PROCESSES - 1) continue;
+    peel_block_bets *block = process.block + process.blocks++;
+    *block = block_of(form);
+    block->first_unit = units, block->first_question = questions;
+    units += block->units, questions += block->questions;
   }
+  if (questions > 1) process.reports = process.gaps = sets_of(questions, 2), process.late = sets_of(questions, 0);
+  if (process.blocks > 1) process.reports.weight = process.gaps.weight = process.late.weight = weights;
   peel_e_process_lay_out(&process);
   return process;
 }
 
-static uint32_t units_of(unsigned which) { return which == 0 ? 5 : which == 1 ? 1 : 81; }
-static uint32_t symbols_of(unsigned which) { return which == 0 ? 2 : which == 1 ? 6 : 3; }
+static uint32_t units_of(unsigned which) { return which == 0 ? 5 : which == 1 ? 1 : which == 2 ? 81 : 87; }
+
+static uint32_t symbols_of(unsigned which, uint32_t unit) {
+  if (which == PROCESSES - 1) return unit < 5 ? 2 : unit == 5 ? 6 : 3;
+  return which == 0 ? 2 : which == 1 ? 6 : 3;
+}
 
 typedef struct {
   uint32_t row[MOST_EVENTS], unit[MOST_EVENTS], symbol[MOST_EVENTS];
@@ -67,7 +87,7 @@ static peel_e_process_events read_events(columns *c, unsigned which, const uint8
   memset(c, 0, sizeof *c);
   for (size_t i = 0; i < count; i++, data += EVENT_BYTES) {
     c->unit[i] = data[0] % units_of(which);
-    c->symbol[i] = data[1] % symbols_of(which);
+    c->symbol[i] = data[1] % symbols_of(which, c->unit[i]);
     c->cohort[i] = (int8_t)(data[2] % 3 - 1);
     c->kind[i] = data[3] % 3;
     memcpy(&c->number[i], data + 4, 4);

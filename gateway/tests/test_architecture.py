@@ -14,7 +14,7 @@ from project_files import imports
 import peel_gateway
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.settings import ENVIRONMENT_PREFIX
-from peel_tools.servers.process import free_port
+from peel_tools.servers import free_port
 
 PACKAGE = Path(peel_gateway.__file__).parent
 
@@ -98,6 +98,7 @@ print(*sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_a_gateway_on_one_machine_loads_nothing_of_postgresql_and_workers(tmp_path: Path) -> None:
     Fleet.create(tmp_path / "fleet", "one")
     settings = {"FLEET_FOLDER": "fleet", "STORE_PATH": "peel.sqlite", "MQTT_PORT": str(free_port()), "HTTP_PORT": "0"}

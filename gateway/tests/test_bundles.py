@@ -118,12 +118,12 @@ def test_a_number_below_the_first_bundle_is_no_devices(make_lab: MakeLab, profil
 
 PROFILE = """
 name = "climate"
-mechanism = "harmony"
 epsilon = 1.0
 seed = 7
 quota = 96
 period = 86400
 [[attribute]]
+kind = "mean"
 name = "temperature"
 low = -10
 high = 50

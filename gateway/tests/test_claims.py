@@ -25,6 +25,7 @@ BIRTH = {
     "dropped": 1,
     "lost": 0,
     "skipped": 2,
+    "no_reading": 3,
     "throttled": 0,
     "left": None,
     "entropy": 384,
@@ -115,6 +116,7 @@ def test_unknown_keys_are_passed_over() -> None:
     assert read_claim(payload) == {"state": "online", "asleep": False}
 
 
+@pytest.mark.slow
 @given(
     st.binary(max_size=200)
     | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())

@@ -21,7 +21,7 @@ def some_devices(rng: np.random.Generator, ids: list[int]) -> list[Device]:
             profile=("climate", "state")[rng.integers(2)],
             state=(ACTIVE, REVOKED)[rng.integers(2)],
             note=("", "by the door, ünïcode")[rng.integers(2)],
-            group=("", "cellar")[rng.integers(2)],
+            tags=((), ("cellar",), ("Gewächshaus 2", "北棟"))[rng.integers(3)],
             created=f"2026-01-0{rng.integers(1, 9)}T00:00:00+00:00",
             bundles=tuple(
                 IssuedBundle(
@@ -56,7 +56,7 @@ def test_a_roll_is_the_devices_it_was_made_of(seed: int) -> None:
         assert directory[-3:] == expected[-3:]
         assert list(DeviceDirectory.parse(json.loads(line) for line in directory.lines())) == expected
         assert set(directory.infos) == {
-            (each.profile, each.state, each.note, each.group, each.created) for each in expected
+            (each.profile, each.state, each.note, each.tags, each.created) for each in expected
         }
         assert len(directory.infos) == len(set(directory.infos))
         assert [directory.has(device) for device in range(1002)] == [device in known for device in range(1002)]

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,10 +16,13 @@ from peel_gateway.settings import Settings
 PREFIX = "homeassistant/sensor/peel_field_main/"
 
 
-def announced(*named: tuple[str, str], group: str | None = None, profile: str = "climate") -> dict[str, Any]:
-    """Return the announcements of a profile's figures, given by name and unit, by the end of their topics."""
+def announced(
+    *named: tuple[str, str], tag: str | None = None, profile: str = "climate", ladders: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """Return the announcements of a profile's figures and ladders, given by name and unit, by the end of their topics."""
     rows = [{"name": name, "unit": unit} for name, unit in named]
-    table = {"profile": profile, "group": group, "figures": len(rows), "estimates": rows}
+    distributions = [{"attribute": name, "unit": unit} for name, unit in ladders]
+    table = {"profile": profile, "tag": tag, "figures": len(rows), "estimates": rows, "distributions": distributions}
     configs = Discovery(Settings(), "field", "peel/v1/field/gateway/main", "1").configs([table])
     return {
         topic.removeprefix(PREFIX).removesuffix("/config"): json.loads(text)
@@ -42,10 +47,30 @@ def test_names_that_look_alike_have_ids_of_their_own() -> None:
     assert "climate-a_b" in told
 
 
-def test_groups_and_profiles_do_not_run_into_each_other() -> None:
-    one = announced(("x", ""), profile="climate", group="roof_top")
-    other = announced(("x", ""), profile="climate_roof", group="top")
+def test_tags_and_profiles_do_not_run_into_each_other() -> None:
+    one = announced(("x", ""), profile="climate", tag="roof_top")
+    other = announced(("x", ""), profile="climate_roof", tag="top")
     assert not one.keys() & other.keys()
+
+
+def test_tags_in_any_language_have_safe_topics_and_ids() -> None:
+    tags = ["Gewächshaus 2", "gew chshaus 2", "北棟", "南棟", "50 %", "a.b"]
+    told = [announced(("x", ""), tag=tag).popitem() for tag in tags]
+    assert len({name for name, _ in told}) == len({each["state_topic"] for _, each in told}) == len(tags)
+    assert all(re.fullmatch("[A-Za-z0-9_-]+", name) for name, _ in told)
+    assert [each["name"] for _, each in told] == [f"x ({tag})" for tag in tags]
+    assert told[0][1]["state_topic"].endswith("/estimates/climate/Gew%C3%A4chshaus%202")
+
+
+def test_each_distribution_has_a_median() -> None:
+    one = announced(ladders=[("co2", "ppm")], tag="Roof")
+    (told,) = one.values()
+    assert (told["name"], told["unit_of_measurement"], told["device_class"]) == (
+        *("co2 median (Roof)", "ppm"),
+        "carbon_dioxide",
+    )
+    alike = announced(("median", ""), ("co2_median", ""), ladders=[("co2", "ppm")])
+    assert set(alike) == {"climate-median", "climate-co2_median", "climate-co2--median"}
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from e_process_reference import hashed
 from peel_core.hashing import hashed as core_hashed
 from peel_core.primitives import rule
 from peel_gateway._kernels import lib
-from peel_gateway.mechanisms import MECHANISMS
-from peel_gateway.mechanisms.bets import BETS, PREDICTIONS
+from peel_gateway.mechanisms.bets import BETS, PREDICTIONS, Alphabet, bets_on
 from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
 from peel_gateway.mechanisms.harmony import harmony_bets
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events, Evidence, in_words
@@ -48,6 +47,9 @@ def events_of(
 
 
 # ---- the table of bets ----
+
+
+MECHANISMS = ("harmony", "krr", "hashing")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -312,6 +314,7 @@ def test_local_hashing_that_is_too_sure_where_a_set_falls_together() -> None:
     assert e_process.explain(states[0]).name == "own frequencies: too many"
 
 
+@pytest.mark.slow
 def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -> None:
     """Whatever they read: always the same, anything, another one later, and whatever suits the hash."""
     alpha, devices, n = 0.1, 150, 600
@@ -346,6 +349,111 @@ def test_a_category_that_never_comes() -> None:
     assert (bet.name, bet.among) == ("symbols: too few", (0,))
 
 
+# ---- several coins in one profile ----
+
+MIXED = (
+    Alphabet(mechanism="harmony", units=3, symbols=2, rule=rule(2**20, 2)),
+    Alphabet(mechanism="krr", units=1, symbols=5, rule=rule(2**20, 5)),
+    Alphabet(mechanism="hashing", units=81, symbols=3, rule=rule(2**20, 3), categories=60, digits=4),
+    Alphabet(mechanism="harmony", units=8, symbols=2, rule=rule(2**19, 2)),
+)
+WEIGHTS = np.array([1, 2, 2, 4, 6, 1, 1, 1, 1, 1, 1, 3, 1])
+FIRST_UNIT = np.array([0, 3, 4, 85])
+BLOCK = np.array([0, 0, 0, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3])
+"""Of each question."""
+TABLE = np.stack([core_hashed(hash_, np.arange(60), 3, 60) for hash_ in range(81)])
+
+
+def mixed_life(rng: np.random.Generator, n: int, *, value: float = 1.0) -> tuple[Ints, Ints, Ints]:
+    """Reports of an honest device with a constant reading for each question: block, unit and symbol, int64[n] each."""
+    question = rng.choice(len(WEIGHTS), n, p=WEIGHTS / WEIGHTS.sum())
+    block = BLOCK[question]
+    hash_ = rng.integers(0, 81, n)
+    unit = np.select([block == 2, block == 3], [4 + hash_, 80 + question], question)
+    symbols, odds = (np.array([getattr(each, name) for each in MIXED]) for name in ("symbols", "rule"))
+    told = np.select([block == 1, block == 2], [int(2 * value), TABLE[hash_, int(30 * value)]], int(value > 0))
+    noise = rng.integers(0, symbols[block])
+    return block, unit, np.where(rng.random(n) < odds[block] / 2**31, told, noise)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_honest_devices_with_several_coins_are_exposed_with_probability_alpha_at_most(value: float) -> None:
+    """At alpha = 0.1, with losses that come late or never."""
+    alpha, devices, n = 0.1, 200, 600
+    rng = np.random.default_rng(4)
+    e_process = EProcess(bets_on(MIXED, WEIGHTS.tolist()), alpha)
+    _, unit, symbol = mixed_life(rng, devices * n, value=value)
+    kind = rng.choice([FRESH, FRESH, FRESH, TARDY, GAP], devices * n)
+    events = events_of(
+        unit, np.where(kind == GAP, 0, symbol), kind=kind, row=np.repeat(np.arange(devices), n), cohort=1
+    )
+    assert (e_process.update(e_process.new_states(devices), events) >= 0).mean() <= alpha
+
+
+@pytest.mark.parametrize("honest", [0, 20_000])
+@pytest.mark.parametrize(
+    ("block", "names", "most"),
+    [
+        (0, {"plus", "agree", "own recent past", "own past"}, 100),
+        (1, {"symbols: too many"}, 80),
+        (2, {"heavy hitters", "own past"}, 200),
+        (3, {"plus", "own recent past", "own past"}, 100),
+    ],
+)
+def test_an_insider_on_one_block_is_exposed_by_it(block: int, names: set[str], most: int, honest: int) -> None:
+    """No noise in one block, honest in the others; also after an honest past."""
+    rng = np.random.default_rng(honest + block)
+    e_process = EProcess(bets_on(MIXED, WEIGHTS.tolist()), ALPHA)
+    states = e_process.new_states(1)
+    assert e_process.update(states, events_of(*mixed_life(rng, honest)[1:]))[0] == -1
+    of, unit, symbol = mixed_life(rng, 5000)
+    sure = np.select([of == 1, of == 2], [2, TABLE[np.clip(unit - 4, 0, 80), 30]], 1)
+    crossed = int(e_process.update(states, events_of(unit, np.where(of == block, sure, symbol), first=honest + 1))[0])
+    assert 0 < np.count_nonzero(of[: crossed + 1] == block) < most
+    bet = e_process.explain(states[0])
+    assert bet.block == block
+    assert bet.name in names
+    assert bet.events > bet.bound * bet.trials
+    if bet.among:
+        assert {1: 2, 2: 30}[block] in bet.among
+
+
+def test_one_attribute_of_a_later_block_is_named_by_its_number_among_all() -> None:
+    rng = np.random.default_rng(7)
+    e_process = EProcess(bets_on(MIXED, WEIGHTS.tolist()), ALPHA)
+    states = e_process.new_states(1)
+    _, unit, symbol = mixed_life(rng, 30_000)
+    symbol = np.where(unit == 91, 0, np.where(unit >= 85, rng.integers(0, 2, len(unit)), symbol))
+    assert e_process.update(states, events_of(unit, symbol))[0] >= 0
+    bet = e_process.explain(states[0])
+    assert (bet.name, bet.block, bet.index) == ("one unit", 3, 91)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(FRESH, "reports: too many"), (GAP, "gaps: too many")])
+def test_a_question_that_comes_more_often_than_it_weighs(kind: int, name: str) -> None:
+    """A light one as often as the heaviest: a bound by the heaviest weights would not see it."""
+    rng = np.random.default_rng(9)
+    weights = WEIGHTS.copy()
+    weights[11] = 6  # the attribute with number 7 of the last block
+    e_process = EProcess(bets_on(MIXED, WEIGHTS.tolist()), ALPHA)
+    question = rng.choice(len(weights), 20_000, p=weights / weights.sum())
+    unit = np.select(
+        [BLOCK[question] == 2, BLOCK[question] == 3], [rng.integers(4, 85, 20_000), 80 + question], question
+    )
+    states = e_process.new_states(1)
+    symbol = honest_symbols(rng, unit)
+    assert e_process.update(states, events_of(unit, symbol, kind=kind))[0] >= 0
+    bet = e_process.explain(states[0])
+    assert (bet.name, bet.block) == (name, None)
+    assert 11 in bet.among
+
+
+def honest_symbols(rng: np.random.Generator, unit: Ints) -> Ints:
+    """Return noise alone, int64[n]."""
+    block = np.searchsorted(FIRST_UNIT, unit, side="right") - 1
+    return rng.integers(0, np.array([each.symbols for each in MIXED])[block])
+
+
 # ---- words ----
 
 
@@ -359,9 +467,9 @@ def test_a_device_that_said_nothing_has_no_evidence() -> None:
 def test_sentences() -> None:
     names = ["heat", "dust", "rain", "wind", "hail", "snow", "salt"]
     told = Evidence(name="one unit", index=1, events=57, trials=60, bound=0.7311, since=900)
-    assert in_words(told, "attribute", names) == (
+    assert in_words(told, "attribute", names.__getitem__) == (
         "since number 900 57 of 60 reports of dust were what the device had lately shown of it; "
         "of an honest device each does with probability 0.7311 at most"
     )
     told = Evidence(name="symbols: too many", among=tuple(range(7)), events=60, trials=60, bound=0.5, since=1)
-    assert "were heat or dust or rain or wind or hail or 2 others" in in_words(told, "category", names)
+    assert "were heat or dust or rain or wind or hail or 2 others" in in_words(told, "category", names.__getitem__)

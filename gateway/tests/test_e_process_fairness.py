@@ -7,11 +7,13 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
 from e_process_reference import (
     RECENT,
+    BlockPart,
     Capital,
     Event,
     FrequenciesPart,
@@ -26,9 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.bets import PREDICTIONS
-from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
-from peel_gateway.mechanisms.harmony import harmony_bets
+from peel_gateway.mechanisms.bets import PREDICTIONS, Alphabet, bets_on
 
 Stakes = list[tuple[Capital, Fraction]]
 """Bets, and what the next event puts into each."""
@@ -58,19 +58,29 @@ def assigned_stakes(reference: Reference, part: str) -> Stakes:
 
 
 def said_stakes(reference: Reference, unit: int) -> Stakes:
-    """Bets on what a report says about its unit."""
-    stakes = sets_stakes(reference.sets["symbol_sets"]) if "symbol_sets" in reference.sets else []
-    if predictions := reference.predictions:
+    """Bets on what a report says about its unit. Those of other blocks get nothing, and must not change."""
+    mine = reference.block_of(unit)
+    return [
+        (bet, stake if block is mine else Fraction(0))
+        for block in reference.blocks
+        for bet, stake in block_stakes(block, unit - mine.block.first_unit if block is mine else 0)
+    ]
+
+
+def block_stakes(block: BlockPart, unit: int) -> Stakes:
+    """Bets on what a report says about one of the block's own units."""
+    stakes = sets_stakes(block.symbol_sets) if block.symbol_sets else []
+    if predictions := block.predictions:
         share = next_share(predictions.clock)
         names = [PREDICTIONS[min(i, RECENT)].name for i in range(len(predictions.bets))]
         capital = [predictions.predictions.capital.get(name, 0.0) for name in names]
         stakes += [(bet, share * Fraction(each)) for bet, each in zip(predictions.bets, capital, strict=True)]
         alone = share * Fraction(predictions.predictions.unit_capital)
         stakes += [(bet, alone) for bet in predictions.units[unit : unit + 1]]
-    if part := reference.heavy_hitters:
+    if part := block.heavy_hitters:
         share = next_share(part.clock) * Fraction(part.heavy_hitters.capital.window)
         stakes += [(bet, share / len(bets)) for bets in part.bets for bet in bets]
-    if frequencies := reference.frequencies:
+    if frequencies := block.frequencies:
         share = next_share(frequencies.clock) * Fraction(frequencies.frequencies.capital)
         stakes += [(bet, share) for bet in frequencies.bets]
     return stakes
@@ -84,7 +94,7 @@ def clone(reference: Reference) -> Reference:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, (PredictionsPart, SetsPart, HeavyHittersPart, FrequenciesPart, Capital)):
+    if isinstance(value, (BlockPart, PredictionsPart, SetsPart, HeavyHittersPart, FrequenciesPart, Capital)):
         result = type(value).__new__(type(value))
         result.__dict__ = {name: _copy(each) for name, each in vars(value).items()}
         return result
@@ -95,56 +105,72 @@ def _copy(value: Any) -> Any:
     return (value[0], _copy(value[1])) if isinstance(value, tuple) and len(value) == 2 else value
 
 
-def honest_coin(tau: Fraction, symbols: int, mechanism: str, reading: Fraction, unit: int, k: int) -> list[Fraction]:
+def honest_coin(alphabet: Alphabet, reading: Fraction, unit: int) -> list[Fraction]:
     """Return an honest device's probability of each symbol: a sign, a category, or a hashed category (SPEC 6.1 to 6.3)."""
-    if mechanism == "harmony":
+    tau, symbols = Fraction(alphabet.rule, 2**31), alphabet.symbols
+    if alphabet.mechanism == "harmony":
         return [(1 - reading * tau) / 2, (1 + reading * tau) / 2]
-    value = int(abs(reading) * k) % k
-    value = hashed(unit, value, 3, 2) if mechanism == "hashing" else value
+    categories = alphabet.categories or symbols
+    value = int(abs(reading) * categories) % categories
+    value = hashed(unit, value, symbols, alphabet.digits) if alphabet.digits else value
     return [(1 - tau) / symbols + (tau if symbol == value else 0) for symbol in range(symbols)]
 
 
-@pytest.mark.slow
-@given(
-    st.sampled_from(["harmony", "krr", "hashing"]),
-    st.integers(2, 5),
-    st.sampled_from([0.1, 1.0, 4.0]),
-    st.integers(0, 2**32),
-    st.integers(0, 200),
-    st.fractions(-1, 1),
+def alphabet_of(mechanism: str, k: int, epsilon: float) -> Alphabet:
+    """A small one."""
+    units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
+    hashed_into = {"categories": k, "digits": 2} if mechanism == "hashing" else {}
+    the_rule = rule(round(epsilon * 2**20), symbols)
+    return Alphabet(mechanism=mechanism, units=units, symbols=symbols, rule=the_rule, **hashed_into)
+
+
+ALPHABETS = st.builds(
+    alphabet_of, st.sampled_from(["harmony", "krr", "hashing"]), st.integers(2, 5), st.sampled_from([0.1, 1.0, 4.0])
 )
-@settings(max_examples=60)
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> tuple[list[Alphabet], list[int]]:
+    """One block or several, and the weights of their questions."""
+    alphabets = draw(st.lists(ALPHABETS, min_size=1, max_size=3))
+    questions = sum(alphabet.questions for alphabet in alphabets)
+    weight = st.sampled_from([1, 1, 2, 7, 300])
+    return alphabets, draw(st.lists(weight, min_size=questions, max_size=questions))
+
+
+@pytest.mark.slow
+@given(profiles(), st.integers(0, 2**32), st.integers(0, 200), st.fractions(-1, 1))
+@settings(max_examples=40)
 def test_no_honest_device_is_expected_to_gain(
-    mechanism: str, k: int, epsilon: float, seed: int, length: int, reading: Fraction
+    profile: tuple[list[Alphabet], list[int]], seed: int, length: int, reading: Fraction
 ) -> None:
     """From any state, over all outcomes of the next event, in rational numbers: each bet grows by what is put in, at most."""
-    units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
-    the_rule = rule(round(epsilon * 2**20), symbols)
-    games = {
-        "harmony": lambda: harmony_bets(k, the_rule),
-        "krr": lambda: krr_bets(symbols, the_rule),
-        "hashing": lambda: hashing_bets(k, 3, 2, the_rule),
-    }
-    reference = Reference(games[mechanism]())
+    alphabets, weights = profile
+    reference = Reference(bets_on(alphabets, weights))
+    coins = [(alphabet, unit) for alphabet in alphabets for unit in range(alphabet.units)]
     rng = random.Random(seed)
     bias = rng.random()
     for number in range(1, length + 1):
-        unit = rng.randrange(units)
+        unit = rng.randrange(len(coins))
+        symbols = coins[unit][0].symbols
         symbol = unit % symbols if rng.random() < bias else rng.randrange(symbols)
         kind = rng.choice(["fresh", "fresh", "fresh", "tardy", "gap"])
         reference.play(Event(number, unit, symbol, rng.choice([-1, 0, 1]), kind))
     for x in (Fraction(-1), reading, Fraction(1)):
-        for unit in range(units):
-            chances = honest_coin(Fraction(the_rule, 2**31), symbols, mechanism, x, unit, k)
+        for unit, coin in enumerate(coins):
+            chances = honest_coin(coin[0], x, coin[1])
             outcomes = [
                 (chance, Event(length + 1, unit, symbol, unit % 3 - 1, "tardy"))
                 for symbol, chance in enumerate(chances)
             ]
             check_fair(reference, outcomes, partial(said_stakes, unit=unit))
-    assigned = [Fraction(words_for(unit, units), 2**32) for unit in range(units)]
+    asked = [unit for unit, (alphabet, own) in enumerate(coins) if own < alphabet.questions]
+    assigned = [Fraction(words, 2**32) for words in words_for(weights)]
     for kind, part in (("fresh", "reports"), ("tardy", "late"), ("gap", "gaps")):
         if part in reference.sets:
-            outcomes = [(chance, Event(length + 1, unit, 0, 0, kind)) for unit, chance in enumerate(assigned)]
+            outcomes = [
+                (chance, Event(length + 1, unit, 0, 0, kind)) for unit, chance in zip(asked, assigned, strict=True)
+            ]
             check_fair(reference, outcomes, partial(assigned_stakes, part=part))
 
 
@@ -167,9 +193,22 @@ def held(capital: Capital) -> Fraction:
     return sum(map(Fraction, capital.held), Fraction(0))
 
 
-def words_for(unit: int, units: int) -> int:
-    """Return how many of the 2^32 words assign this unit: J = floor(w k / 2^32)."""
-    return -(-(unit + 1) * 2**32 // units) - -(-unit * 2**32 // units)
+def words_for(weights: list[int]) -> list[int]:
+    """Return how many of the 2^32 words assign each question: the one whose slots floor(w W / 2^32) falls into."""
+    edges = [-(-slot * 2**32 // sum(weights)) for slot in accumulate(weights, initial=0)]
+    return [end - begin for begin, end in pairwise(edges)]
+
+
+@given(st.lists(st.integers(1, 65_535), min_size=2, max_size=300), st.randoms(use_true_random=False))
+def test_the_bound_of_a_set_is_the_sum_of_its_chances(weights: list[int], rng: random.Random) -> None:
+    """Never less than the exact probability, and hardly more."""
+    weights[0] = weights[1] % 65_535 + 1  # else all may be alike
+    sets = bets_on([alphabet_of("harmony", len(weights), 1.0)], weights).reports
+    assert sets is not None
+    predicted = rng.sample(range(len(weights)), rng.randrange(1, len(weights)))
+    exact = Fraction(sum(words_for(weights)[item] for item in predicted), 2**32)
+    bound = Fraction(SetsPart(sets).bound(predicted))
+    assert exact <= bound <= (exact + Fraction(2 * len(predicted), 2**32)) * (1 + Fraction(1, 2**44))
 
 
 @given(

@@ -13,9 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.primitives import rule
-from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Capital, Predictions, Sets, both_ends, up_to_half
+from peel_gateway.mechanisms.bets import (
+    PREDICTIONS,
+    Alphabet,
+    Bets,
+    Block,
+    Capital,
+    Predictions,
+    Sets,
+    bets_on,
+    both_ends,
+    up_to_half,
+)
 from peel_gateway.mechanisms.categorical import hashing_bets
-from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events
+from peel_gateway.mechanisms.harmony import harmony_bets
+from peel_gateway.screening.e_process import FRESH, GAP, TARDY, DamagedTestState, EProcess, Events
 
 KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}
 
@@ -24,8 +36,9 @@ def harmony(units: int, most: float = 0.731) -> Bets:
     """A few attributes with all bets that Harmony has."""
     capital = {bet.name: 1 / 32 for bet in PREDICTIONS} | {"own recent past": 1 / 8}
     predictions = Predictions(units=units, symbols=2, most=most, capital=capital, unit_capital=1 / 8)
+    block = Block(units=units, questions=units, symbols=2, predictions=predictions)
     if units == 1:
-        return Bets(units=units, symbols=2, predictions=predictions)
+        return Bets(blocks=(block,))
     each = 1 / units + 2.0**-32
     some = Sets(
         items=units,
@@ -35,7 +48,7 @@ def harmony(units: int, most: float = 0.731) -> Bets:
         capital=Capital(past=1 / 32, windows=2, window=1 / 64),
     )
     late = replace(some, capital=Capital(past=1.0))
-    return Bets(units=units, symbols=2, predictions=predictions, reports=some, gaps=some, late=late, late_share=1 / 8)
+    return Bets(blocks=(block,), reports=some, gaps=some, late=late, late_share=1 / 8)
 
 
 def krr(categories: int, most: float = 0.4) -> Bets:
@@ -44,7 +57,52 @@ def krr(categories: int, most: float = 0.4) -> Bets:
     least = (1 - most) / (categories - 1)
     capital = Capital(past=1 / 2, windows=4, window=1 / 8)
     sets = Sets(items=categories, few=few, many=many, most=most, least=least, capital=capital)
-    return Bets(units=1, symbols=categories, symbol_sets=sets)
+    return Bets(blocks=(Block(units=1, questions=1, symbols=categories, symbol_sets=sets),))
+
+
+def sign(units: int, odds: int = 2**20) -> Alphabet:
+    """Attributes with one coin."""
+    return Alphabet(mechanism="harmony", units=units, symbols=2, rule=rule(odds, 2))
+
+
+def choice(symbols: int, odds: int = 2**20) -> Alphabet:
+    """One question about few categories."""
+    return Alphabet(mechanism="krr", units=1, symbols=symbols, rule=rule(odds, symbols))
+
+
+def hashes(categories: int, symbols: int, digits: int) -> Alphabet:
+    """One question about many categories."""
+    return Alphabet(
+        mechanism="hashing",
+        units=symbols**digits,
+        symbols=symbols,
+        rule=rule(2**20, symbols),
+        categories=categories,
+        digits=digits,
+    )
+
+
+MIXED = bets_on([sign(4), choice(5), hashes(30, 3, 3), sign(2, 2**21)], [3, 1, 1, 7, 2, 9, 1, 4])
+"""Every form of block, two coins of one form, and weights."""
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> Bets:
+    """Several blocks in any order, with weights or without."""
+    each = st.one_of(
+        st.integers(1, 6).map(sign),
+        st.integers(2, 6).map(choice),
+        st.tuples(st.integers(2, 12), st.sampled_from([(2, 4), (3, 3)])).map(lambda of: hashes(of[0], *of[1])),
+    )
+    alphabets = draw(st.lists(each, min_size=2, max_size=5))
+    questions = sum(alphabet.questions for alphabet in alphabets)
+    weight = st.sampled_from([1, 1, 2, 3, 65_535])
+    return bets_on(alphabets, draw(st.lists(weight, min_size=questions, max_size=questions)))
+
+
+def symbols_of(bets: Bets) -> list[int]:
+    """Return the number of symbols of each unit."""
+    return [block.symbols for block in bets.blocks for _ in range(block.units)]
 
 
 @st.composite
@@ -57,9 +115,10 @@ def histories(draw: st.DrawFn) -> tuple[Bets, list[Event]]:
             st.tuples(st.integers(2, 30), st.sampled_from([(2, 5), (3, 4), (7, 2), (37, 1)])).map(
                 lambda each: hashing_bets(each[0], *each[1], rule(2**20, each[1][0]))
             ),
+            mixed(),
         )
     )
-    units, symbols = bets.units, bets.symbols
+    units, symbols = bets.units, symbols_of(bets)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     events: list[Event] = []
     number = draw(st.sampled_from([1, 77, 2**40]))
@@ -68,7 +127,7 @@ def histories(draw: st.DrawFn) -> tuple[Bets, list[Event]]:
         unit_bias, symbol_bias = rng.random(2)
         for _ in range(draw(st.integers(0, 90))):
             unit = 0 if rng.random() < unit_bias else int(rng.integers(0, units))
-            symbol = int(favourite[unit] if rng.random() < symbol_bias else rng.integers(0, symbols))
+            symbol = int(favourite[unit] if rng.random() < symbol_bias else rng.integers(0, symbols[unit]))
             kind = str(rng.choice(list(KINDS), p=[0.8, 0.1, 0.1]))
             events.append(Event(number, unit, symbol, int(rng.integers(-1, 2)), kind))
             number = max(1, number + int(rng.integers(-3, 6)))
@@ -103,13 +162,13 @@ def test_the_kernel_does_what_the_reference_does(history: tuple[Bets, list[Event
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bets", [harmony(5), krr(3), hashing_bets(30, 3, 4, rule(2**20, 3))])
+@pytest.mark.parametrize("bets", [harmony(5), krr(3), hashing_bets(30, 3, 4, rule(2**20, 3)), MIXED])
 def test_a_long_life(bets: Bets) -> None:
     """Long enough that counts are full, and that all kept reports are looked at; with a gap at the end."""
-    units, symbols = bets.units, bets.symbols
+    units, symbols = bets.units, np.array(symbols_of(bets))
     rng = np.random.default_rng(7)
     unit = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, units, 1500))
-    symbol = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, symbols, 1500))
+    symbol = np.where(rng.random(1500) < 0.5, 0, rng.integers(0, symbols[unit]))
     kind = rng.choice(list(KINDS), 1500, p=[0.6, 0.2, 0.2])
     kind[-1] = "gap"
     events = [Event(n + 1, int(unit[n]), int(symbol[n]), n % 3 - 1, str(kind[n])) for n in range(1500)]
@@ -125,7 +184,7 @@ def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:
     """Else the capital would be put in once more."""
     e_process = EProcess(krr(3), 1e-300)
     states = e_process.new_states(1)
-    clock = states[0, 72:76].view(np.uint32)  # behind the head: the number of the first event and eight sums
+    clock = states[0, 72:76].view(np.uint32)  # behind the number of the first event and eight sums
     clock[:] = 2**32 - 2
     capital = []
     for n in range(1, 4):
@@ -185,7 +244,7 @@ def test_peeking_changes_nothing_and_tells_what_would_happen() -> None:
         ("unit", 4, "events.unit"),
         ("symbol", 2, "events.symbol"),
         ("unit", -1, "events.unit"),
-        ("kind", 3, "events.kind"),
+        ("kind", 5, "events.kind"),
     ],
 )
 def test_indices_that_the_kernel_would_trust_are_checked(column: str, value: int, message: str) -> None:
@@ -202,9 +261,78 @@ def test_states_of_other_bets_are_refused() -> None:
 
 def test_capital_beyond_one_is_refused() -> None:
     bets = krr(4)
-    assert bets.symbol_sets is not None
+    (block,) = bets.blocks
+    assert block.symbol_sets is not None
+    richer = replace(block.symbol_sets, capital=Capital(past=0.6, windows=4, window=1 / 8))
     with pytest.raises(ValueError, match="capital of 1"):
-        EProcess(
-            replace(bets, symbol_sets=replace(bets.symbol_sets, capital=Capital(past=0.6, windows=4, window=1 / 8))),
-            1e-6,
-        )
+        EProcess(replace(bets, blocks=(replace(block, symbol_sets=richer),)), 1e-6)
+
+
+@pytest.mark.parametrize(("unit", "symbol"), [(0, 2), (3, 2), (4, 5), (5, 3), (31, 3), (32, 2), (33, 4)])
+def test_symbols_that_a_block_does_not_have_are_refused(unit: int, symbol: int) -> None:
+    """Units 0 to 3 are signs, 4 is a choice of 5, 5 to 31 are hashes into 3, and 32 to 33 are signs."""
+    e_process = EProcess(MIXED, 1e-6)
+    states = e_process.new_states(1)
+    with pytest.raises(DamagedTestState, match=r"events.symbol.* expected 0 to"):
+        e_process.update(states, arrays([Event(1, unit, symbol, 0, "fresh")]))
+    assert not states.any()
+    e_process.update(states, arrays([Event(1, unit, symbols_of(MIXED)[unit] - 1, 0, "fresh")]))
+
+
+def test_units_beyond_the_last_block_are_refused() -> None:
+    e_process = EProcess(MIXED, 1e-6)
+    with pytest.raises(DamagedTestState, match=r"events.unit goes from 34 to 34, expected 0 to 33"):
+        e_process.update(e_process.new_states(1), arrays([Event(1, 34, 0, 0, "gap")]))
+
+
+def test_states_of_fewer_blocks_are_refused() -> None:
+    fewer = EProcess(bets_on([sign(4), choice(5)]), 1e-6)
+    with pytest.raises(ValueError, match="expected uint8"):
+        EProcess(MIXED, 1e-6).update(fewer.new_states(1), arrays([]))
+
+
+def test_weights_that_are_equal_are_no_weights() -> None:
+    """So a profile with one block and equal weights has today's states, to the last bit."""
+    assert bets_on([sign(5)], [3] * 5) == bets_on([sign(5)]) == harmony_bets(5, rule(2**20, 2))
+    assert bets_on([sign(5)]).reports != bets_on([sign(5)], [3, 3, 3, 3, 4]).reports
+
+
+@pytest.mark.parametrize(
+    ("alphabets", "weights", "message"),
+    [
+        ([], [], "1 to 32 blocks .* got 0"),
+        ([choice(2)] * 33, [], "1 to 32 blocks .* got 33"),
+        ([sign(2), choice(3)], [1, 2], "2 weights for 3 questions"),
+        ([sign(2)], [1, 0], "from 1 to 65,535, got 0"),
+        ([sign(2)], [1, 65_536], "from 1 to 65,535, got 65536"),
+        ([sign(1025)], [1] * 1024 + [2], "at most 1,024 questions can have weights, got 1025"),
+    ],
+)
+def test_blocks_and_weights_that_the_kernel_does_not_have_are_refused(
+    alphabets: list[Alphabet], weights: list[int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        bets_on(alphabets, weights)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 7, 32])
+@pytest.mark.parametrize("of", [sign(2), choice(3), hashes(30, 3, 4)], ids=["sign", "choice", "hashed"])
+def test_blocks_share_the_capital_evenly(of: Alphabet, blocks: int) -> None:
+    bets = bets_on([of] * blocks)
+    bets.check()
+    capital = [sum(part.total for part in block.parts().values()) for block in bets.blocks]
+    whole = 1.0 if blocks == 1 and of.mechanism != "harmony" else 7 / 8
+    assert capital == pytest.approx([whole / blocks] * blocks)
+    assert sum(part.total for part in (bets.reports, bets.gaps) if part) == (1 / 8 if whole == 7 / 8 else 0)
+
+
+def test_as_many_weighted_questions_as_there_may_be() -> None:
+    rng = np.random.default_rng(3)
+    bets = bets_on([sign(1024)], rng.integers(1, 65_536, 1024).tolist())
+    events = [Event(n, int(rng.integers(0, 1024)), 0, 0, "fresh") for n in range(1, 80)]
+    e_process, reference = EProcess(bets, 1e-300), Reference(bets)
+    states = e_process.new_states(1)
+    e_process.update(states, arrays(events))
+    for event in events:
+        reference.play(event)
+    assert states[0].tobytes() == reference.pack()

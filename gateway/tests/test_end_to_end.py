@@ -24,8 +24,8 @@ from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.attackers import ATTACKS
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.referee import Findings, judge
-from peel_tools.simulation.session import Plan, SimulatedSite, make_fleet, true_means
-from peel_tools.simulation.traces import BuiltInTraces, from_q15
+from peel_tools.simulation.session import Plan, SimulatedSite, make_fleet, true_means, value_of
+from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.truth import Truth
 
 REPORTS = 50_000
@@ -123,16 +123,17 @@ def _claimed_means(path: Path, profile: Profile) -> dict[str, float]:
     )
     truth = sqlite3.connect(path)
     try:
-        if profile.mechanism == "krr":
-            query = f"SELECT value, COUNT(*) {rows} AND report.profile = ? GROUP BY value"
-            counts = dict(truth.execute(query, (profile.id,)).fetchall())
-            return {name: counts.get(i, 0) / sum(counts.values()) for i, name in enumerate(profile.categories)}
-        query = f"SELECT idx, AVG(value) {rows} AND report.profile = ? GROUP BY idx"
-        means = dict(truth.execute(query, (profile.id,)).fetchall())
+        found = truth.execute(f"SELECT idx, value {rows} AND report.profile = ?", (profile.id,)).fetchall()
     finally:
         truth.close()
-    physical = from_q15(profile, np.array([means[i] for i in range(profile.k)]))
-    return {attribute.name: float(mean) for attribute, mean in zip(profile.attributes, physical, strict=True)}
+    cell, value = np.array(found, np.int64).T
+    question = profile.question(profile.unit(cell))
+    means = {}
+    for statistic in profile.statistics:
+        mine = value[question == statistic.question]
+        told = mine if statistic.category is None else mine == statistic.category
+        means[statistic.name] = value_of(profile, statistic, float(told.mean()))
+    return means
 
 
 def _most_misses(count: int, chance: float) -> int:

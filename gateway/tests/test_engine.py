@@ -142,7 +142,7 @@ def test_unsealed_reports_need_permission_and_are_no_way_round_a_seal(lab: Lab) 
 
 
 def test_another_budget_is_a_rule_fault(lab: Lab) -> None:
-    assert lab.send(lab.frames(1, [1], rule=lab.profiles[0].rule + 1)) == {"rule": 1}
+    assert lab.send(lab.frames(1, [1], rule=lab.profiles[0].blocks[0].rule + 1)) == {"rule": 1}
     (exposure,) = lab.store.exposures()
     assert exposure.evidence["rule"] == exposure.evidence["rule_expected"] + 1
     assert exposure.raw and exposure.device == 1 and exposure.blamed
@@ -244,6 +244,7 @@ def test_a_device_that_leaves_and_returns_is_remembered(lab: Lab) -> None:
     assert agrees(lab)
 
 
+@pytest.mark.slow
 def test_unknown_devices_leave_no_state_and_take_no_memory(lab: Lab) -> None:
     """Once the quarantine is full, as many new ids again take nothing; an id would be 8 bytes at least."""
     count = 2000

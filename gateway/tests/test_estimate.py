@@ -35,14 +35,14 @@ def estimate(profile: Any, *rows: Any, **options: Any) -> tuple[Any, ...]:
 def harmony_counts(profile: Any, readings: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Plus and minus counts per attribute of one report for each row of readings on [-1, 1]."""
     index = rng.integers(0, profile.k, len(readings))
-    chance = (1 + readings[np.arange(len(readings)), index] * profile.rule / 2**31) / 2
+    chance = (1 + readings[np.arange(len(readings)), index] * profile.blocks[0].rule / 2**31) / 2
     plus = rng.random(len(readings)) < chance
     return np.bincount(index[plus], minlength=profile.k), np.bincount(index[~plus], minlength=profile.k)
 
 
 def krr_counts(profile: Any, values: Any, rng: np.random.Generator) -> Any:
     """Return how many reports name each category, with one report for each value."""
-    keep = rng.random(len(values)) < profile.rule / 2**31
+    keep = rng.random(len(values)) < profile.blocks[0].rule / 2**31
     return np.bincount(np.where(keep, values, rng.integers(0, profile.k, len(values))), minlength=profile.k)
 
 
@@ -81,7 +81,8 @@ def test_plain_means_are_unbiased_and_their_intervals_cover(profiles: Makers) ->
     truth = readings.mean(axis=0)
     errors, covered = [], []
     for _ in range(1500):
-        mean, low, high = plain_means(profile, *(each.astype(float) for each in harmony_counts(profile, readings, rng)))
+        plus, minus = (each.astype(float) for each in harmony_counts(profile, readings, rng))
+        mean, low, high = plain_means(profile.blocks[0], profile.slots, float((plus + minus).sum()), plus, minus)
         errors.append(mean - truth)
         covered.append((low <= truth) & (truth <= high))
     assert_right(errors, covered, 0.938)
@@ -129,7 +130,7 @@ def test_the_real_encoder_is_estimated_without_bias(profiles: Makers, rng: np.ra
     plus = np.bincount(decoded[sign > 0], minlength=4)
     minus = np.bincount(decoded[sign < 0], minlength=4)
     for row, truth in zip(estimate(profile, 1, range(4), plus, minus), (2.5, 5.0, 6.25, 10.0), strict=True):
-        assert row.unit == "C"
+        assert row.about.unit == "C"
         assert abs(row.published.unclipped.value - truth) < 7 * 2.17 * 5 / np.sqrt(row.n)
 
 
@@ -181,7 +182,7 @@ def test_a_category_that_was_reported_is_never_nought_for_certain(profiles: Make
 def test_a_mean_over_devices_is_not_one_over_reports(profiles: Makers) -> None:
     """Device 1 has 3000 reports of a low reading, nine others 100 each of a high one."""
     profile = profiles[0](4)
-    share = (1 + np.array([-0.8, *[0.6] * 9]) * profile.rule / 2**31) / 2
+    share = (1 + np.array([-0.8, *[0.6] * 9]) * profile.blocks[0].rule / 2**31) / 2
     reports = np.array([3000, *[100] * 9])
     plus = np.round(share * reports).astype(int)
     row = estimate(profile, range(1, 11), 0, plus, reports - plus)[0]
@@ -224,7 +225,7 @@ def test_influence_is_how_far_the_reports_of_one_device_reach(profiles: Makers, 
     for figure, row in enumerate(found):
         assert row.published.influence == pytest.approx(reached[:, figure].max())
         assert row.published.influence_device == reached[:, figure].argmax()
-        scale = 2**31 / profile.rule * (row.range[1] - row.range[0])
+        scale = 2**31 / profile.blocks[0].rule * (row.range[1] - row.range[0])
         assert row.published.influence == pytest.approx(scale * row.published.influence_share)
         assert row.over_devices.influence == pytest.approx(scale / 5)
         assert row.over_devices.influence_device is None

@@ -14,7 +14,14 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.exposed import sentence
 
 HARMONY, KRR = harmony_profile(), krr_profile()
-CONTENT = {"rule": HARMONY.rule, "rule_expected": HARMONY.rule, "reconstructed": 1, "sign": 1, "residual": 0.4137}
+CONTENT = {
+    "expected": 0,
+    "rule": HARMONY.blocks[0].rule,
+    "rule_expected": HARMONY.blocks[0].rule,
+    "reconstructed": 1,
+    "sign": 1,
+    "residual": 0.4137,
+}
 
 
 def said(verdict: Verdict, evidence: dict[str, Any], number: int = 17) -> str:
@@ -23,7 +30,16 @@ def said(verdict: Verdict, evidence: dict[str, Any], number: int = 17) -> str:
 
 
 def bet(name: str, **more: Any) -> dict[str, Any]:
-    facts = {"name": name, "index": None, "among": (), "events": 61, "trials": 62, "bound": 0.7311, "since": 3}
+    facts = {
+        "name": name,
+        "block": None,
+        "index": None,
+        "among": (),
+        "events": 61,
+        "trials": 62,
+        "bound": 0.7311,
+        "since": 3,
+    }
     return {"bet": facts | more, "alpha": 1e-6}
 
 
@@ -77,5 +93,14 @@ def test_every_bet_has_a_sentence(name: str) -> None:
 
 
 def test_the_budget_of_a_categorical_coin() -> None:
-    row = Exposure(Verdict.RULE, 1, 1, KRR.id, 0.0, "", b"", {"rule": KRR.rule // 2, "rule_expected": KRR.rule})
+    row = Exposure(
+        Verdict.RULE,
+        1,
+        1,
+        KRR.id,
+        0.0,
+        "",
+        b"",
+        {"expected": 0, "rule": KRR.blocks[0].rule // 2, "rule_expected": KRR.blocks[0].rule},
+    )
     assert sentence(row, KRR, 1e-3) == "It randomized its report with epsilon 0.535; its profile requires 1."

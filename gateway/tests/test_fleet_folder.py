@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import stat
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,12 @@ from peel_gateway.fleet.snapshot import take_snapshot
 
 KRR = """
 name = "state"
-mechanism = "krr"
 epsilon = 2.0
 seed = 3
 quota = 10
 period = 60
 [[attribute]]
+kind = "category"
 name = "door"
 categories = ["open", "shut", "jammed"]
 """
@@ -145,6 +146,72 @@ def test_revoke_and_note_are_kept(fleet: Fleet) -> None:
         fleet.annotate(2, "a\nb")
 
 
+def test_tags_are_kept_in_any_language(fleet: Fleet) -> None:
+    fleet.add("climate", count=2, tags=["北棟", "Gewa\u0308chshaus 2"])
+    fleet.add("climate", tags=["क्\u200dष"])
+    fleet.tag([2], add=["roof", "北棟"], remove=["Gewächshaus 2"])
+    again = Fleet(fleet.folder).devices()
+    assert [device.tags for device in again] == [("Gewächshaus 2", "北棟"), ("roof", "北棟"), ("क्\u200dष",)]
+    assert {tag: ids.tolist() for tag, ids in again.by_tag().items()} == {
+        "Gewächshaus 2": [1],
+        "roof": [2],
+        "क्\u200dष": [3],
+        "北棟": [1, 2],
+    }
+    assert again.tags == list(again.by_tag())
+
+
+@pytest.mark.parametrize(
+    ("tags", "said"),
+    [
+        ([""], "must have 1 to 32 characters and at most 64 bytes"),
+        (["x" * 33], "got 33 characters and 33 bytes"),
+        (["棟" * 22], "got 22 characters and 66 bytes"),
+        (["a/b"], "must not contain / + # , or control characters"),
+        (["a+b"], "must not"),
+        (["a#b"], "must not"),
+        (["a,b"], "must not"),
+        ([" a"], "must not begin or end with a space"),
+        (["a\u3000"], "must not begin or end with a space"),
+        (["a\nb"], r"tag 'a\nb': must not"),
+        (["a\x9bb"], "must not"),
+        (["a\u2028b"], "must not"),
+        (["a\u202eb"], "must not"),
+        (["a\udcffb"], "must not"),
+        (["ä", "a\u0308"], "tag 'ä': given twice"),
+        ([f"{n}" for n in range(17)], "17 given, but a device has at most 16"),
+    ],
+)
+def test_tags_that_no_device_may_have(fleet: Fleet, tags: list[str], said: str) -> None:
+    fleet.add("climate")
+    for change in (partial(fleet.add, "climate", tags=tags), partial(fleet.tag, [1], add=tags)):
+        with pytest.raises(FleetError) as caught:
+            change()
+        assert said in str(caught.value)
+    assert [device.tags for device in fleet.devices()] == [()]
+
+
+def test_wrong_changes_of_tags_change_nothing(fleet: Fleet) -> None:
+    fleet.add("climate", tags=[f"{n:02}" for n in range(15)])
+    fleet.add("climate", tags=["cellar"])
+    for ids, add, remove, said in (
+        ([1], ["15", "16"], [], "device 00000001: would have 17 tags, but at most 16"),
+        ([2], ["roof"], ["roof"], "'roof': cannot be added and removed at once"),
+        (
+            [2],
+            ["roof"],
+            ["celar"],
+            "'celar': cannot be removed, because none of these devices has it. Their tags are: cellar",
+        ),
+        ([2, 99], ["roof"], [], "00000063: not registered"),
+    ):
+        with pytest.raises(FleetError, match=said):
+            fleet.tag(ids, add=add, remove=remove)
+    assert [len(device.tags) for device in fleet.devices()] == [15, 1]
+    fleet.tag([1, 2], add=["15"], remove=["cellar"])
+    assert [len(device.tags) for device in fleet.devices()] == [16, 1]
+
+
 HEAD = '{"peel_devices": 1, "clock": "2026-01-01T00:00:00Z", "history": "0123abcd", "last_id": 1, "used": {}}\n'
 ROW = '{"id": "1", "profile": "climate", "state": "active", "created": "2026-01-01T00:00:00Z"}'
 BUNDLE = (
@@ -166,6 +233,12 @@ BUNDLE = (
         (HEAD + "7", "line 2: not a JSON object"),
         (HEAD + '{"id": "1", "profile": "climate", "state": "active"', "line 2"),
         (with_checksum(HEAD + ROW.replace("active", "gone")), "state must be"),
+        (with_checksum(HEAD + ROW[:-1] + ', "tags": "roof"}'), 'device 1: tags must be a list of texts, not "roof"'),
+        (with_checksum(HEAD + ROW[:-1] + ', "tags": [["roof"]]}'), "must be a list of texts"),
+        (with_checksum(HEAD + ROW[:-1] + ', "tags": ["a", "a"]}'), "device 00000001: tag 'a': given twice"),
+        (with_checksum(HEAD + ROW[:-1] + ', "tags": ["a/b"]}'), "device 00000001: tag 'a/b': must not"),
+        (with_checksum(HEAD + ROW[:-1] + ', "tags": ["b", "a"]}'), "must be sorted"),
+        (with_checksum(HEAD + ROW[:-1] + f', "tags": {json.dumps([f"{n:02}" for n in range(17)])}}}'), "17 given"),
         (with_checksum(HEAD + ROW.replace("2026-01-01T00:00:00Z", "soon")), "cannot be read"),
         (with_checksum(HEAD + ROW.replace("T00:00:00Z", "")), "time zone"),
         (with_checksum(HEAD + ROW.replace('"1"', '"0"')), "must be from 00000001"),
@@ -408,11 +481,11 @@ def test_a_device_without_a_bundle_has_none_to_write(fleet: Fleet) -> None:
         list(make_bundles(fleet, fleet.add("climate"), {}))
 
 
-def test_the_firmware_takes_a_krr_bundle(fleet: Fleet) -> None:
+def test_the_firmware_takes_a_bundle_with_categories(fleet: Fleet) -> None:
     devices = fleet.add("state")
     (path,) = write_bundles(fleet, devices, {"sensors": {"door": {"kind": "adc", "pin": 26, "edges": [1, 2]}}})
     config = load(path.read_bytes())
-    assert (config.profile.mechanism.name, config.profile.subject.categories) == ("krr", 3)
+    assert (config.profile.questions, config.profile.columns) == (1, 3)
 
 
 def test_templates_are_checked(tmp_path: Path) -> None:

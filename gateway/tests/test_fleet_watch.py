@@ -18,13 +18,13 @@ from peel_gateway.metrics import Metrics
 from peel_gateway.service.fleet_watch import FleetWatch
 
 PROFILE = """name = "climate"
-mechanism = "harmony"
 epsilon = 1.0
 width = 48
 seed = {seed}
 quota = 100
 period = 60
 [[attribute]]
+kind = "mean"
 name = "temperature"
 low = 0
 high = 40

@@ -186,6 +186,7 @@ def test_what_was_made_before_first_contact_may_come_in_any_order(make_lab: Make
     assert recount(lab.store, lab).agrees
 
 
+@pytest.mark.slow
 def test_an_honest_device_at_full_quota_with_power_cuts_and_a_fast_clock(make_lab: MakeLab, profiles: Makers) -> None:
     """Numbers as the device's own bucket gives them on a clock that is 5% fast: a burst of 2, then 15 per period, skips included."""
     rng = np.random.default_rng(8)

@@ -7,23 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lab import MakeLab, hashing_profile, krr_profile
+from lab import MakeLab, chances_of, hashing_profile, krr_profile
 
 from peel_core import index_many
 from peel_core.hashing import hashed
 from peel_gateway.engine.recount import recount
 from peel_gateway.estimation.estimate import Choice, Estimate, estimates
 from peel_gateway.estimation.statistics import Reports, equal_devices, equal_reports
-from peel_gateway.mechanisms import mechanism_of
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.storage.records import read_log
 
 
 def said(profile: Any, values: Any, rng: np.random.Generator) -> Any:
     """The cells of one report for each value: a random hash, and kRR over its symbols."""
-    hashes = rng.integers(0, profile.assignments, len(values))
-    keep = rng.random(len(values)) < profile.rule / 2**31
-    symbols = np.where(keep, hashed(hashes, values, profile.k, profile.domain), rng.integers(0, profile.k, len(values)))
+    hashes = rng.integers(0, profile.units, len(values))
+    keep = rng.random(len(values)) < profile.blocks[0].rule / 2**31
+    symbols = np.where(
+        keep, hashed(hashes, values, profile.k, profile.blocks[0].domain), rng.integers(0, profile.k, len(values))
+    )
     return profile.cell(hashes, symbols)
 
 
@@ -43,10 +44,10 @@ def test_values_are_what_the_formula_says() -> None:
     rng = np.random.default_rng(1)
     profile = hashing_profile(50, epsilon=2.0)
     cells = said(profile, rng.integers(0, 50, 400), rng)
-    g, keep = profile.k, profile.rule / 2**31
+    g, keep = profile.k, profile.blocks[0].rule / 2**31
     counts = [np.sum(hashed(cells // g, v, g, 50) == cells % g) for v in range(50)]
     p = keep + (1 - keep) / g
-    assert mechanism_of(profile).chances(profile) == pytest.approx((1 / g, p))
+    assert chances_of(profile) == pytest.approx((1 / g, p))
     found = reports(profile, cells).statistics(np.ones(1))
     assert found.unclipped.value == pytest.approx((np.array(counts) / 400 - 1 / g) / (p - 1 / g), abs=1e-9)
     assert found.influence == pytest.approx(np.full(50, 1 / (p - 1 / g)))

@@ -146,6 +146,7 @@ def test_a_connection_for_statuses_takes_no_reports() -> None:
         assert inbox.pending == 0
 
 
+@pytest.mark.slow
 def test_a_broker_that_never_reads_is_left() -> None:
     """It sends reports and answers pings that it has not read; the acknowledgements must not pile up."""
     topic = device_topic("lab", 1, "report")

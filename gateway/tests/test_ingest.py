@@ -249,6 +249,7 @@ def test_a_stop_before_the_dead_letter_is_written_acknowledges_nothing(
     assert (client.acknowledged, ingest.abandoned) == ([], 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_database", ["sqlite", "postgres"], indirect=True)
 @pytest.mark.parametrize("error", [StoreAway("the session was ended"), StoreFailed("disk I/O error")])
 def test_receipts_wait_until_the_store_can_be_read(

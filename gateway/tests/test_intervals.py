@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from lab import chances_of
 
 from peel_gateway.estimation.statistics import ReportCounts, capped, equal_devices, weighing
-from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.mechanisms.intervals import Weighing, chance_interval, wilson
+from peel_gateway.mechanisms.intervals import Triple, Weighing, chance_interval, difference_interval, wilson
 
 Floats = npt.NDArray[np.float64]
 Makers = tuple[Callable[..., Any], Callable[..., Any]]
@@ -52,7 +52,7 @@ def test_intervals_cover_readings_and_shares_at_the_ends(
 ) -> None:
     """No simulation: the chances of all outcomes are added up."""
     profile = profiles[kind](k, epsilon=epsilon)
-    chances = mechanism_of(profile).chances(profile)
+    chances = chances_of(profile)
     bottom, top, *between = coverage(reports, chances, equal_weights(reports)).tolist()
     assert bottom > 0.95 and top > 0.95 and min(between) > 0.945
 
@@ -122,7 +122,7 @@ def test_weighted_intervals_cover(profiles: Makers, fleet: str) -> None:
     reports, readings = FLEETS[fleet]
     for kind, k, epsilon in CASES:
         profile = profiles[kind](k, epsilon=epsilon)
-        chances = mechanism_of(profile).chances(profile)
+        chances = chances_of(profile)
         chance = chances[0] + np.array(readings) * (chances[1] - chances[0])
         for report_counts, weights in weighings(reports):
             said = rng.binomial(reports, chance, (TRIALS, len(reports)))
@@ -137,7 +137,7 @@ def test_the_effective_number_alone_would_not_do(profiles: Makers) -> None:
     """Why the lean is looked at: where heavy reports vary more than the mean's chance lets one think, as those of three new devices do."""
     rng = np.random.default_rng(9)
     profile = profiles[0](4, epsilon=4.0)
-    chances = mechanism_of(profile).chances(profile)
+    chances = chances_of(profile)
     reports, readings = FLEETS["three of the middle among thirty at the top"]
     report_counts, weights = next(weighings(reports))
     chance = chances[0] + np.array(readings) * (chances[1] - chances[0])
@@ -153,7 +153,7 @@ def test_the_effective_number_alone_would_not_do(profiles: Makers) -> None:
 def test_a_share_beyond_the_range_is_taken_for_its_end(profiles: Makers, kind: int, k: int, epsilon: float) -> None:
     """All outcomes of up to 60 reports: the interval is never empty, and holds all of the range that one without regard to it holds."""
     profile = profiles[kind](k, epsilon=epsilon)
-    least, most = chances = mechanism_of(profile).chances(profile)
+    least, most = chances = chances_of(profile)
     for reports in range(1, 61):
         share = np.arange(reports + 1) / reports
         low, high = chance_interval(share, share, equal_weights(reports), chances, chances)
@@ -162,3 +162,104 @@ def test_a_share_beyond_the_range_is_taken_for_its_end(profiles: Makers, kind: i
         some = (free_low <= most) & (least <= free_high)
         assert (low <= np.maximum(free_low, least) + 1e-12)[some].all()
         assert (high >= np.minimum(free_high, most) - 1e-12)[some].all()
+
+
+ANY = (0.0, 1.0)
+FEW = [
+    (1, 1),
+    (1, 2),
+    (2, 2),
+    (3, 3),
+    (3, 5),
+    (1, 5),
+    (2, 10),
+    (5, 5),
+    (5, 15),
+    (15, 15),
+    (30, 30),
+    (10, 100),
+    (100, 100),
+]
+"""Reports in two windows."""
+
+
+def outcomes(reports: int, chances: tuple[float, float], within: tuple[float, float] = ANY) -> Triple:
+    """All shares that so many reports can have, with their intervals."""
+    share = np.arange(reports + 1) / reports
+    low, high = chance_interval(share, share, equal_weights(reports), chances, within)
+    return np.clip(share, *within), np.clip(low, *within), np.clip(high, *within)
+
+
+def likelihoods(reports: int, chance: Floats) -> Floats:
+    """Of each outcome (columns) at each chance (rows)."""
+    ways = np.array([float(comb(reports, x)) for x in range(reports + 1)])
+    said = np.arange(reports + 1)
+    return np.asarray(ways * chance[:, None] ** said * (1 - chance[:, None]) ** (reports - said))
+
+
+def change_coverage(first: int, second: int, chances: tuple[float, float], within: tuple[float, float] = ANY) -> float:
+    """The least coverage of the difference of two chances, exactly, over a grid of both that has the ends."""
+    chance = np.linspace(*chances, 31)
+    before, after = outcomes(first, chances, within), outcomes(second, chances, within)
+    half_step = np.array([0.5 / (first + second)])
+    low, high = difference_interval((before[0][:, None], before[1][:, None], before[2][:, None]), after, half_step)
+    truth = (chance[None] - chance[:, None])[:, :, None, None]
+    covered = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
+    return float(
+        np.einsum(
+            "ia,jb,ijab->ij", likelihoods(first, chance), likelihoods(second, chance), covered.astype(float)
+        ).min()
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), FEW)
+def test_intervals_of_a_change_cover_with_few_reports_and_at_the_ends(
+    profiles: Makers, first: int, second: int
+) -> None:
+    for kind, k, epsilon in CASES:
+        profile = profiles[kind](k, epsilon=epsilon)
+        assert change_coverage(first, second, chances_of(profile)) > 0.945, (kind, k, epsilon)
+    assert change_coverage(first, second, ANY) > 0.945
+
+
+def test_intervals_cut_off_at_the_range_would_not_cover_a_change() -> None:
+    """Why a change is made from intervals that do not know the range."""
+    chances = (0.27, 0.73)
+    assert change_coverage(100, 100, chances, within=chances) < 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fleet", FLEETS)
+def test_weighted_intervals_of_a_change_cover(profiles: Makers, fleet: str) -> None:
+    """Before, the fleet; afterwards the same devices with readings turned around, and with those that they had."""
+    rng = np.random.default_rng(10)
+    reports, readings = FLEETS[fleet]
+    for kind, k, epsilon in CASES:
+        profile = profiles[kind](k, epsilon=epsilon)
+        chances = chances_of(profile)
+        for report_counts, weights in weighings(reports):
+            weighed = weighing(report_counts, weights)
+            for later in (readings, 1 - np.array(readings)):
+                (before, first), (after, second) = (
+                    _drawn(rng, np.array(reports), np.array(each), chances, weights, weighed)
+                    for each in (readings, later)
+                )
+                low, high = difference_interval(before, after, 0.25 / weighed.effective)
+                covered = np.mean((low <= second - first + 1e-12) & (second - first - 1e-12 <= high))
+                assert covered > 0.95 - 4 / 3 * (0.95 - LEAST), "four standard errors, because these are 66 comparisons"
+
+
+def _drawn(
+    rng: np.random.Generator,
+    reports: npt.NDArray[np.int64],
+    readings: Floats,
+    chances: tuple[float, float],
+    weights: Floats,
+    weighed: Weighing,
+) -> tuple[Triple, float]:
+    """Draw shares of a fleet with their intervals; the second is the truth."""
+    chance = chances[0] + readings * (chances[1] - chances[0])
+    said = rng.binomial(reports, chance, (TRIALS, len(reports)))
+    share, lean = ((said @ each) / (reports @ each) for each in (weights, weights**2))
+    low, high = chance_interval(share, lean, weighed, chances, ANY)
+    return (share, low, high), float((chance * reports) @ weights / (reports @ weights))

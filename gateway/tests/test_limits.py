@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from lab import MakeLab, Makers, hashing_profile
+import pytest
+from lab import MakeLab, Makers, chances_of, hashing_profile
 
 from peel_core import index_many
 from peel_core.hashing import hashed
-from peel_gateway.estimation.estimate import Choice, Statistic, estimates
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.estimation.estimate import Choice, Figure, estimates
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.screening.judge import ExposedDevice
 
@@ -25,12 +26,13 @@ def turned(tallies: DeviceTallyTable, device: int) -> DeviceTallyTable:
     return replace(tallies, plus=plus, minus=minus)
 
 
-def value(figure: Statistic | None) -> float:
+def value(figure: Figure | None) -> float:
     assert figure is not None
     assert figure.unclipped.value is not None
     return figure.unclipped.value
 
 
+@pytest.mark.slow
 def test_who_turns_with_every_bucket_moves_each_by_its_influence(make_lab: MakeLab, profiles: Makers) -> None:
     """Eight buckets of plus for each three of minus: in the long run an honest coin's share, and in each bucket all that is possible."""
     profile, insider, each = profiles[0](4, quota=240, period=3600), 5, 20
@@ -52,7 +54,7 @@ def test_who_turns_with_every_bucket_moves_each_by_its_influence(make_lab: MakeL
             mine = tallies.device == insider
             mine &= (tallies.bucket == one.start) & (tallies.index == int(figure.name[1:]))
             share = (tallies.plus + tallies.minus)[mine].sum() / figure.n
-            least, most = mechanism_of(profile).chances(profile)
+            least, most = chances_of(profile)
             assert figure.published.influence is not None
             assert moved <= figure.published.influence + 1e-9
             assert np.isclose(moved, share * 10 / (most - least)), "a liar's is the same without the divisor"
@@ -72,7 +74,7 @@ def test_who_picks_hashes_supports_many_categories_in_the_mean_over_devices(make
     numbers = np.arange(1, 20_001)
     hashes = index_many(profile, np.full(len(numbers), insider), lab.keys_of(insider, numbers), numbers)
     together = (hashed(hashes[:, None], np.arange(size), g, 200) == 0).all(axis=1)
-    most = mechanism_of(profile).chances(profile)[1]
+    most = float(questions_of(profile).most[0])
     chance = np.random.default_rng(1)
     says = np.where(chance.random(together.sum()) < most, 0, chance.integers(1, g, together.sum()))
     frames = [lab.sealed(insider, *each) for each in zip(numbers[together].tolist(), says.tolist(), strict=True)]

@@ -105,7 +105,8 @@ def test_batches_are_sealed_together_and_nothing_changes(small: Lab) -> None:
     assert recount(lab.store, lab).agrees
 
 
-@pytest.mark.parametrize("keep", [120, *(pytest.param(keep, marks=pytest.mark.slow) for keep in (37, 333))])
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [37, 120, 333])
 def test_the_log_is_cut_within_a_segment(small: Lab, keep: int) -> None:
     lab = small
     for number in range(1, 201):

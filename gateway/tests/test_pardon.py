@@ -51,7 +51,7 @@ def agrees(lab: Lab) -> bool:
 
 def fail(lab: Lab, device: int, number: int) -> None:
     """Send a report tossed with another budget: the device is exposed."""
-    assert lab.send([lab.sealed(device, number, rule=lab.profiles[0].rule - 1)]) == {"rule": 1}
+    assert lab.send([lab.sealed(device, number, rule=lab.profiles[0].blocks[0].rule - 1)]) == {"rule": 1}
 
 
 def test_the_past_stays_withdrawn_and_the_future_counts(lab: Lab) -> None:
@@ -113,6 +113,7 @@ def expose_by_statistics(lab: Lab, device: int, first: int) -> int:
     raise AssertionError("never exposed")
 
 
+@pytest.mark.slow
 def test_bets_begin_anew(lab: Lab) -> None:
     first = expose_by_statistics(lab, 1, 1)
     forgive(lab, 1)
@@ -237,7 +238,7 @@ def test_what_a_faster_profile_used_is_not_taken_from_a_slower_one(make_lab: Mak
     lab.issued = {1: (bundle, lab.now)}
     lab.provision(1, bundle, profile=1)
     lab.now += 10 * 86_400
-    assert lab.send([lab.sealed(1, bundle, rule=slow.rule - 1)]) == {"rule": 1}
+    assert lab.send([lab.sealed(1, bundle, rule=slow.blocks[0].rule - 1)]) == {"rule": 1}
     forgive(lab, 1)
     assert lab.send(lab.frames(1, [bundle + made - 1])) == {"accepted": 1}
     assert lab.send(lab.frames(1, range(bundle + 1, bundle + made - 1))) == {"accepted": made - 2}
@@ -353,7 +354,7 @@ def test_a_pardon_gives_no_room_in_time_buckets(make_lab: MakeLab, profiles: Mak
 def test_what_exposes_a_device_again_is_kept_whatever_it_did_before(lab: Lab) -> None:
     """Faults by the hundred before a pardon leave no device without evidence against it after."""
     lab.reopen(quarantine_limit=120)
-    rule = lab.profiles[0].rule
+    rule = lab.profiles[0].blocks[0].rule
     lab.send([lab.sealed(1, number, rule=rule - 1) for number in range(1, 151)])
     forgive(lab, 1)
     assigned = int(index_many(lab.profiles[0], [1], lab.keys_of(1, [201]), [201])[0])

@@ -9,38 +9,56 @@ import numpy as np
 import pytest
 
 from peel_core import Profile, make_profile
+from peel_core.kinds import CHOICE, SIGN
 from peel_gateway.estimation.statistics import Reports, equal_reports
 from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.solve import Given, PlanError, solve
 from peel_gateway.planning.task import BEST_EPSILON, DAY, Subject, Task, half_width, reports_for, seconds_for
 
-TASK = Task(Subject("harmony", 4), devices=200, interval_s=900, epsilon=1.0)
+TASK = Task(Subject.means(4), devices=200, interval_s=900, epsilon=1.0)
+
+Row = dict[str, object]
+MEANS: list[Row] = [{"name": f"a{i}", "kind": "mean", "low": 0, "high": 1} for i in range(4)]
+ABOVE: Row = {"name": "a0", "kind": "above", "thresholds": [0.2, 0.7], "weight": 3}
+CATEGORY: Row = {"name": "state", "kind": "category", "categories": list("abcd")}
+HASHED: Row = {"name": "word", "kind": "hashed", "domain": 200}
 
 
-def _profile(mechanism: str, size: int) -> Profile:
-    if mechanism == "harmony":
-        rows: list[dict[str, object]] = [{"name": f"a{i}", "low": 0, "high": 1} for i in range(size)]
-    else:
-        rows = [{"name": "a", "domain": size} if mechanism == "hashing" else {"name": "a", "categories": list("abcd")}]
-    return make_profile(
-        {
-            "name": "planned", "mechanism": mechanism, "epsilon": 1.0, "width": 48, "seed": 1, "quota": 60, "period": 3600,
-            "attribute": rows,
-        }
-    )  # fmt: skip
+def _profile(rows: list[Row]) -> Profile:
+    table = {"name": "planned", "epsilon": 1.0, "width": 48, "seed": 1, "quota": 60, "period": 3600}
+    return make_profile({**table, "attribute": rows})
 
 
-@pytest.mark.parametrize(("mechanism", "size"), [("harmony", 1), ("harmony", 4), ("krr", 4), ("hashing", 200)])
-def test_the_planned_width_is_that_of_the_estimator(mechanism: str, size: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    "rows",
+    [
+        MEANS[:1],
+        MEANS,
+        [CATEGORY],
+        [HASHED],
+        [MEANS[0], ABOVE],
+        [*MEANS, ABOVE, CATEGORY],
+        [*MEANS, ABOVE, CATEGORY, HASHED],
+        [MEANS[0] | {"weight": 2}, CATEGORY | {"weight": 5}, HASHED | {"weight": 16}],
+    ],
+)
+def test_the_planned_width_is_that_of_the_estimator(rows: list[Row], rng: np.random.Generator) -> None:
     """Readings in the middle, or a category that nobody has: what the plan calls the worst case."""
-    profile, reports = _profile(mechanism, size), 200_000
-    cell = rng.integers(profile.cells, size=reports)
-    plus = np.ones(reports, np.int64) if profile.categorical else rng.integers(2, size=reports)
-    if mechanism == "krr":  # everybody is in category 0, nobody in the last
-        cell = np.where(rng.random(reports) < profile.rule / 2**31, 0, cell)
+    profile, reports = _profile(rows), 200_000
+    cell, plus = np.zeros(reports, np.int64), np.ones(reports, np.int64)
+    weights = np.array([block.weight * block.questions for block in profile.blocks])
+    assigned = rng.choice(len(weights), reports, p=weights / weights.sum())
+    for place, block in enumerate(profile.blocks):
+        mine = np.flatnonzero(assigned == place)
+        cell[mine] = block.first_cell + rng.integers(block.cells, size=len(mine))
+        if block.form == CHOICE:  # everybody is in category 0, nobody in the last
+            cell[mine] = np.where(rng.random(len(mine)) < block.keep, block.first_cell, cell[mine])
+        if block.form == SIGN:
+            plus[mine] = rng.integers(2, size=len(mine))
     found = Reports.of(profile, np.arange(reports), cell, plus, 1 - plus)
     bounds = found.statistics(equal_reports(found.report_counts)).unclipped
-    measured = (bounds.high - bounds.low)[-1] / 2
+    last = [block.first_statistic + block.statistics - 1 for block in profile.blocks]
+    measured = (bounds.high - bounds.low)[last].max() / 2
     task = Task(Subject.of(profile), devices=reports, interval_s=1.0, epsilon=profile.epsilon)
     assert half_width(task, 1.0) == pytest.approx(measured, rel=0.03)
 
@@ -92,18 +110,18 @@ def test_what_cannot_be_is_refused(given: Given, said: str) -> None:
         solve(given)
 
 
-def test_few_categories_go_to_krr_and_many_to_hashing() -> None:
-    assert solve(Given(categories=4)).task.subject.mechanism == "krr"
-    assert solve(Given(categories=400)).task.subject.mechanism == "hashing"
+def test_few_categories_are_asked_directly_and_many_are_hashed() -> None:
+    assert [each.kind for each in solve(Given(categories=4)).task.subject.attributes] == ["category"]
+    assert [each.kind for each in solve(Given(categories=400)).task.subject.attributes] == ["hashed"]
 
 
 @pytest.mark.parametrize(
     ("task", "said"),
     [
         (replace(TASK, epsilon=6.0), "4 is enough"),
-        (replace(TASK, subject=Subject("harmony", 252)), "252 attributes"),
+        (replace(TASK, subject=Subject.means(252)), "252 questions"),
         (replace(TASK, devices=5), "with 5 devices"),
-        (replace(TASK, subject=Subject("krr", 64)), "local hashing"),
+        (replace(TASK, subject=Subject.categories(64, 4.0)), "use kind hashed"),
         (replace(TASK, interval_s=10), "adds up to"),
         (replace(TASK, epsilon=0.1, interval_s=8640), "used better by one report"),
     ],

@@ -33,7 +33,7 @@ from peel_gateway.storage.store import (
     StoreRejected,
     StoreTooNew,
 )
-from peel_tools.doctor.machine import look_at_database
+from peel_tools.doctor import look_at_database
 from peel_tools.servers.postgres import PostgresServer
 
 BATCH = 40

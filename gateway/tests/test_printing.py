@@ -25,6 +25,11 @@ def test_columns_are_aligned_in_a_file(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "name     n\na        5\nlong     -\nb     1234\n"
 
 
+def test_lists_are_separated_by_commas(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["device", "tags"], [["1", ["a", "北棟"]], ["2", []]])
+    assert capsys.readouterr().out.split("\n")[1:3] == ["     1  a, 北棟", "     2  -"]
+
+
 @pytest.mark.parametrize("unseen", ["\x1b[2J", "\x9b2J", "\x85", "\u2028", "\u202e"])
 def test_json_has_no_character_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str], unseen: str) -> None:
     print_json({"unit": "°C", "topic": unseen})

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
 from helpers import wait_until
 
 from peel_gateway.queries.cache import QueryCache
@@ -39,6 +40,7 @@ def test_an_answer_is_entries_until_something_changes() -> None:
     assert world.looked == 3
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_given_for_a_while_and_then_no_more() -> None:
     world = World(seconds=0.12)
     assert world.ask() == 0

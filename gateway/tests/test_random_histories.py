@@ -68,7 +68,7 @@ class Story:
         self._lab.reboot(off=self._one([0.0, 10.0, 1e6]), skew=self._one(SKEWS), cache_bytes=self._one(ROOMS))
 
     def _prune(self) -> None:
-        self._lab.engine.prune(self._one([60.0, 3600.0, DAY]))
+        self._lab.engine.prune(self._one([60.0, 3600.0, DAY]), self._one([None, 3600.0, DAY]))
 
     def _pardon(self) -> None:
         known = self._lab.store.devices()

@@ -3,72 +3,17 @@
 
 from __future__ import annotations
 
-import time
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 import pytest
-from lab import START, WIDTH, Lab, MakeLab
+from lab import START, MakeLab
+from watched import CLIMATE, DEVICES, STEP, Watched, climate
 
-from peel_core import Profile, make_profile
-from peel_core.projection import search_seed
 from peel_gateway.fleet.claims import Claim
-from peel_gateway.fleet.device import Device
-from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.model.standing import Standing
+from peel_gateway.queries.changes import amount
 from peel_gateway.queries.estimates import window_name, windows
-from peel_gateway.queries.parameters import EstimateQuery
+from peel_gateway.queries.parameters import ChangeQuery, EstimateQuery, ParameterError, QueryError, parse_query
 from peel_gateway.queries.views import Views
-
-DEVICES = 100
-STEP = 300
-"""Seconds between two reports of a device."""
-
-
-def climate(epsilon: float) -> Profile:
-    return make_profile(
-        {
-            "name": "climate",
-            "mechanism": "harmony",
-            "epsilon": epsilon,
-            "width": WIDTH,
-            "seed": search_seed(WIDTH, 1)[0],
-        }
-        | {"quota": 86400 // STEP, "period": 86400}
-        | {"attribute": [{"name": "temperature", "unit": "degC", "low": -10, "high": 50}]}
-    )
-
-
-CLIMATE = climate(1.0)
-
-
-class Watched:
-    """A lab whose clock is everybody's, and what answers questions about it."""
-
-    def __init__(self, lab: Lab, monkeypatch: pytest.MonkeyPatch, *, groups: bool = False) -> None:
-        self.lab = lab
-        self.claims: dict[int, Claim] = {}
-        devices = [
-            Device(id=device, profile="climate", group="roof" if groups and device <= 5 else "", created="2023-11-14")
-            for device in lab.ids.tolist()
-        ]
-        snapshot: Any = SimpleNamespace(profiles=lab.profiles, devices=DeviceDirectory.of(devices), revoked=frozenset())
-        self.views = Views(lab.store, lambda: snapshot, claims=self.claims.get)
-        self._number = 0
-        monkeypatch.setattr(time, "time", lambda: lab.now)
-
-    def report(self, celsius: float, *, seconds: float, devices: int = DEVICES) -> None:
-        """Let the first devices report for so long."""
-        for _ in range(round(seconds / STEP)):
-            self._number += 1
-            frames = [
-                frame
-                for device in range(1, devices + 1)
-                for frame in self.lab.frames(device, [self._number], (celsius - 20) / 30)
-            ]
-            self.lab.send(frames)
-            self.lab.now += STEP
 
 
 @pytest.fixture
@@ -106,12 +51,101 @@ def test_a_window_with_too_few_reports_gives_way_to_the_next_longer(watched: Wat
     assert (table["window"], table["n"], table["too_few"]) == ("30d", 0, True)
 
 
-def test_a_group_has_the_window_that_it_needs(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch, groups=True)
+@pytest.mark.slow
+def test_a_tag_has_the_window_that_it_needs(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch, tags=True)
     watched.report(20, seconds=4 * 3600)
     whole, roof = watched.views.recent(900)
-    assert (whole["group"], whole["window"]) == (None, "15min")
-    assert (roof["group"], roof["window"]) == ("roof", "6h")
+    assert (whole["tag"], whole["window"]) == (None, "15min")
+    assert (roof["tag"], roof["window"]) == ("roof", "6h")
+
+
+def test_a_change_between_two_windows_is_seen_and_told(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(make_lab(climate(4.0), devices=DEVICES), monkeypatch, tags=True)
+    watched.lab.now = watched.lab.now // STEP * STEP
+    watched.report(5, seconds=3600)
+    middle = watched.lab.now
+    watched.report(35, seconds=3600)
+    (table,) = watched.views.changes(ChangeQuery(window=3600))
+    (row,) = table["changes"]
+    assert (table["n_before"], table["n_after"]) == (row["n_before"], row["n_after"]) == (12 * DEVICES, 12 * DEVICES)
+    value, low, high = (row[key] or 0 for key in ("value", "low", "high"))
+    assert low < 30 < high and low > 25, "readings rose by 30"
+    assert value == pytest.approx((row["after"]["value"] or 0) - (row["before"]["value"] or 0))
+    assert row["visible"] and row["sentence"] == f"temperature rose by {value:.0f} degC ({low:.0f} to {high:.0f})"
+    (same,) = watched.views.changes(ChangeQuery(since=middle, before_since=middle - 3600))
+    assert same["changes"] == table["changes"]
+    (back,) = watched.views.changes(ChangeQuery(since=middle, before_since=0, before_until=middle - 3600))
+    assert back["changes"][0]["value"] is None and "no report" in back["changes"][0]["sentence"]
+    (roof,) = watched.views.changes(ChangeQuery(window=3600, tag="roof", name="temperature"))
+    assert (roof["tag"], roof["members"], roof["n_after"]) == ("roof", 5, 60)
+    assert (roof["changes"][0]["high"] or 0) - (roof["changes"][0]["low"] or 0) > 3 * (high - low)
+    watched.report(35, seconds=3600)
+    (row,) = watched.views.changes(ChangeQuery(window=3600))[0]["changes"]
+    assert not row["visible"] and row["sentence"].startswith("no change of temperature is visible: ")
+    watched.report(5, seconds=3600)
+    (row,) = watched.views.changes(ChangeQuery(window=3600))[0]["changes"]
+    assert row["sentence"].startswith("temperature fell by ") and (row["high"] or 0) < 0
+
+
+def test_a_share_cap_also_weighs_a_change(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(make_lab(CLIMATE, devices=DEVICES), monkeypatch)
+    watched.report(5, seconds=1800)
+    since = watched.lab.now // STEP * STEP
+    watched.report(5, seconds=300)
+    watched.report(35, seconds=1500, devices=5)
+    capped = Views(watched.lab.store, watched.views._snapshot, share_cap=0.01)
+    free, held = (
+        views.changes(ChangeQuery(since=since, before_since=0))[0]["changes"][0] for views in (watched.views, capped)
+    )
+    assert free["before"] == held["before"] and free["after"] != held["after"]
+    (table,) = capped.estimates(EstimateQuery(since=since))
+    assert held["after"]["value"] == table["estimates"][0]["value"]
+
+
+def test_amounts_have_the_digits_that_their_interval_allows() -> None:
+    assert amount(1.23, 0.43, 2.03, "°C") == "1.2 °C (0.4 to 2.0)"
+    assert amount(-0.3, -1.1, 0.5, "°C") == "-0.3 °C (-1.1 to 0.5)"
+    assert amount(0.0512, 0.0312, 0.0712, "") == "0.05 (0.03 to 0.07)"
+    assert amount(123.4, 23.4, 223.4, "ppm") == "123 ppm (23 to 223)"
+    assert amount(0.0, 0.0, 0.0, "") == "0.000000 (0.000000 to 0.000000)"
+    assert amount(-0.001, -20.0, 20.0, "") == "0 (-20 to 20)"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "window: must be given, such as 24h, or else since and before_since"),
+        ({"since": "20"}, "window: must be given"),
+        ({"window": "24h", "until": "20"}, "window: cannot be combined with until"),
+        ({"window": "yesterday"}, "window: must be a number from 1 to 9999 and a unit, such as 30min, 24h or 7d"),
+        ({"window": "0h"}, "window: must be a number from 1 to 9999"),
+        ({"window": "99999h"}, "window: must be a number from 1 to 9999"),
+        ({"window": "1h\n"}, "window: must be a number from 1 to 9999"),
+    ],
+)
+def test_changes_without_two_spans_are_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        parse_query(ChangeQuery, given)
+    with pytest.raises(ParameterError, match="windw: unknown parameter"):
+        parse_query(ChangeQuery, {"windw": "1h"})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (ChangeQuery(since=20, until=20, before_since=0), "since: must be before until"),
+        (ChangeQuery(since=4e9, before_since=0), "since: must be before until, or before now"),
+        (ChangeQuery(since=20, before_since=20), "before_since: must be before before_until"),
+        (ChangeQuery(since=20, before_since=10, before_until=21), "before_until: must not be after since"),
+        (ChangeQuery(window=60, name="rain"), "name: no attribute or category is called 'rain'"),
+        (ChangeQuery(window=60, profile="sky"), "profile: 'sky' is not in this fleet"),
+        (ChangeQuery(window=60, tag="roof"), "tag: no device has 'roof'"),
+    ],
+)
+def test_spans_that_overlap_or_are_empty_are_refused(watched: Watched, given: ChangeQuery, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        watched.views.changes(given)
 
 
 def test_windows_and_their_names() -> None:

@@ -42,8 +42,9 @@ def put_gap(number: int, name: str, value: Any) -> Callable[[Any], Any]:
 
 
 def swapped(events: Any) -> Any:
-    """Two reports of device 2 in the opposite order."""
-    first, second = np.flatnonzero((events["device"] == 2) & np.isin(events["number"], (30, 69)))
+    """Two reports of device 2 with different answers in the opposite order."""
+    first, *later = np.flatnonzero((events["device"] == 2) & (events["number"] >= 30))
+    second = next(row for row in later[39:] if events["index"][row] != events["index"][first])
     events[[first, second]] = events[[second, first]]
     return events
 

@@ -22,7 +22,7 @@ from peel_gateway.fleet.directory_file import RestoredFolder
 from peel_gateway.fleet.folder import REVOKED, Fleet, FleetError
 from peel_gateway.metrics import Metrics
 from peel_gateway.service.fleet_watch import FleetWatch
-from peel_tools.commands.fleet import fleet as fleet_commands
+from peel_tools.cli import fleet as fleet_commands
 
 OWN_LOGINS = {"mqtt": {"login": "own"}}
 
@@ -189,7 +189,7 @@ def test_commands_refuse_the_folder_where_the_database_is_at_hand(
     monkeypatch.chdir(tmp_path)
     lose(gateway, lambda fleet: fleet.enrol("climate"))
     before = (folder / "devices.jsonl").read_bytes()
-    for words in (["add"], ["bundle", "1"], ["revoke", "1"], ["note", "1", "text"], ["group", "cellar", "1"]):
+    for words in (["add"], ["bundle", "1"], ["revoke", "1"], ["note", "1", "text"], ["tag", "1", "--add", "cellar"]):
         command, *rest = words
         run = CliRunner().invoke(fleet_commands, [command, str(folder), *rest])
         assert run.exit_code == Exit.FLEET, run.output

@@ -141,6 +141,13 @@ def test_the_sample_is_current_and_holds_the_defaults(tmp_path: Path) -> None:
         assert getattr(settings, row.field) == relative.get(row.field, row.default), row.name
 
 
+def test_the_alert_of_the_sample_can_be_used(tmp_path: Path) -> None:
+    _, _, sample = (GATEWAY / SAMPLE_NAME).read_text().partition("# [[alert]]\n")
+    text = "[[alert]]\n" + re.sub(r"^#   ", "", sample, flags=re.MULTILINE)
+    (alert,) = load_settings(write(tmp_path / "g.toml", text), {}).alerts
+    assert (alert.name, alert.condition, alert.threshold, alert.seconds) == ("too-hot", "above", 26, 3600)
+
+
 def test_default_paths_are_relative_to_the_file_too(tmp_path: Path) -> None:
     settings = load_settings(write(tmp_path / "g.toml", ""), {})
     assert settings.fleet_folder == tmp_path / "fleet"

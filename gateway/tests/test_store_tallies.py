@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from lab import Lab, MakeLab, Makers
@@ -41,12 +43,13 @@ def test_device_tallies_are_the_tallies_of_each_device(make_lab: MakeLab, profil
             assert lab.prune(lab.now - 1800) > 0
     lab.send(lab.frames(3, [900], rule=5))
     for profile in lab.profiles:
-        for span in (
+        spans: tuple[dict[str, Any], ...] = (
             {},
             {"bucket_seconds": 300},
             {"bucket_seconds": 7200, "since": 1_700_003_000},
             {"until": 1_700_009_000},
-        ):
+        )
+        for span in spans:
             devices = lab.store.device_tallies(profile.id, **span)
             tallies = lab.store.tallies(profile.id, **span)
             assert len(devices) > len(tallies) > 0

@@ -24,7 +24,7 @@ from peel_gateway.storage.sql.schema import STEPS, Step, schema_version
 from peel_gateway.storage.sqlite.files import GatewayLock
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import StoreTooNew, StoreTooOld
-from peel_tools.doctor.machine import look_at_database
+from peel_tools.doctor import look_at_database
 
 
 def _count_devices(partition: Connection) -> None:
@@ -150,6 +150,7 @@ def test_a_step_that_fails_changes_nothing(
     old.database.open().close()
 
 
+@pytest.mark.slow
 def test_while_a_gateway_runs_nothing_is_upgraded(
     old: Lab, run: Callable[..., Result], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

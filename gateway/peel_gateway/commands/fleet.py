@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from peel_gateway.fleet.bundle import gateway_password, password_lines
+from peel_gateway.fleet.device import no_such_tag, tag_normalized
+from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.directory_file import History
 from peel_gateway.fleet.folder import ACTIVE, Device, Fleet, FleetError, device_label, parse_device
 from peel_gateway.model.exposure import ReasonError, check_reason
@@ -29,7 +32,6 @@ __all__ = [
     "device_rows",
     "explained",
     "folder_argument",
-    "group",
     "init",
     "list_devices",
     "logins",
@@ -37,6 +39,7 @@ __all__ = [
     "open_to_change",
     "revoke",
     "show_devices",
+    "tag",
     "unrevoke",
 ]
 
@@ -83,7 +86,7 @@ def device_rows(devices: Sequence[Device], **more: Sequence[object]) -> list[dic
         {
             "device": device.label,
             "profile": device.profile,
-            "group": device.group,
+            "tags": list(device.tags),
             "state": "registered" if device.state == ACTIVE else device.state,
             "created": device.created,
             "note": device.note,
@@ -99,7 +102,7 @@ def show_devices(devices: Sequence[Device], as_json: bool, **more: Sequence[obje
     if as_json:
         print_json({"items": rows})
         return
-    header = ["device", "profile", "group", "state", "created", "note", *more]
+    header = ["device", "profile", "tags", "state", "created", "note", *more]
     print_table(header, [[row[key] for key in header] for row in rows])
 
 
@@ -124,7 +127,8 @@ def init(folder: Path, name: str, profiles: Sequence[Path], simulated: bool) -> 
 @folder_argument
 @config_option
 @json_option
-def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
+@click.option("--tag", help="Only the devices with this tag.")
+def list_devices(folder: Path, config: Path | None, as_json: bool, tag: str | None) -> None:
     """List the devices, with what the gateway's database knows of them if there is one.
 
     "left" counts the numbers that a new bundle would get from the profile's lifetime; numbers that may have been used count as used.
@@ -132,7 +136,7 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
     """
     with explaining(FleetError, SettingsError):
         fleet = Fleet(folder)
-        devices = fleet.devices()
+        devices = _with_tag(fleet.devices(), tag)
         rows = device_rows(devices, left=fleet.left(devices))
         settings = find_settings(config)
         ours = settings.fleet_folder.resolve() == folder.resolve()
@@ -148,6 +152,15 @@ def list_devices(folder: Path, config: Path | None, as_json: bool) -> None:
         print_json({"items": rows})
     else:
         print_table(list(rows[0]) if rows else ["device"], [list(row.values()) for row in rows])
+
+
+def _with_tag(devices: DeviceDirectory, tag: str | None) -> DeviceDirectory:
+    if tag is None:
+        return devices
+    found = devices.take(np.flatnonzero(devices.matching(None, tag_normalized(tag))))
+    if not len(found):
+        raise click.BadParameter(no_such_tag(tag, devices.tags), param_hint="--tag")
+    return found
 
 
 def _has_database(settings: Settings) -> bool:
@@ -216,16 +229,21 @@ def note(folder: Path, device: str, text: str, as_json: bool) -> None:
 
 @click.command()
 @folder_argument
-@click.argument("name")
 @click.argument("device", nargs=-1, required=True)
 @json_option
-def group(folder: Path, name: str, device: Sequence[str], as_json: bool) -> None:
-    """Move devices into the group NAME; "" removes them from their group.
+@click.option("--add", multiple=True, help="Add this tag; repeat for several.")
+@click.option("--remove", multiple=True, help="Remove this tag; repeat for several.")
+def tag(folder: Path, device: Sequence[str], as_json: bool, add: Sequence[str], remove: Sequence[str]) -> None:
+    """Add tags to devices, or remove tags from them.
 
-    A device is in one group at most. A group's estimates use all reports of the devices that are in it now, earlier ones included.
+    A tag is a text in any language, such as a floor or a customer; a device has up to 16. A tag's estimates use all reports of the
+    devices that have it now, earlier ones included.
     """
     with explained():
-        changed = open_to_change(folder).assign([parse_device(text) for text in device], name)
+        opened = open_to_change(folder)
+        if not (add or remove):
+            raise click.UsageError("nothing to change: give --add TAG or --remove TAG")
+        changed = opened.tag([parse_device(text) for text in device], add=add, remove=remove)
     show_devices(changed, as_json)
 
 

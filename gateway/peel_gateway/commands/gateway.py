@@ -12,7 +12,7 @@ import click
 
 from peel_gateway.commands.audit import audit, pardon
 from peel_gateway.commands.database import backup, migrate, restore, schema, upgrade
-from peel_gateway.commands.queries import devices, estimates, export, exposures, quarantine
+from peel_gateway.commands.queries import change, devices, estimates, export, exposures, quarantine
 from peel_gateway.commands.recount import recount, replay
 from peel_gateway.commands.shared import explained, opened
 from peel_gateway.engine.clock import advance, believe, read_clock
@@ -21,6 +21,7 @@ from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.printing import Group, in_two_columns, json_option, print_json, print_table
 from peel_gateway.service.service import run_service
 from peel_gateway.settings import SettingsError, load_settings, with_store
+from peel_gateway.settings.alerts import prometheus_rules
 from peel_gateway.settings.reading import config_option, find_config, find_settings
 from peel_gateway.settings.table import help_rows, sample_toml
 from peel_gateway.storage.choice import open_leases
@@ -119,7 +120,7 @@ def gateway() -> None:
 
 
 for command in (
-    *(estimates, devices, exposures, quarantine, export),
+    *(estimates, change, devices, exposures, quarantine, export),
     *(recount, replay, pardon, audit),
     *(backup, restore, upgrade, migrate, schema, workers, clock),
 ):
@@ -139,6 +140,14 @@ def run(config: Path | None, store: str | None) -> None:
         settings = with_store(find_settings(find_config(config)), store)
     configure_logs(settings.log_level, settings.log_format)
     sys.exit(run_service(settings))
+
+
+@gateway.command("alert-rules")
+@config_option
+def alert_rules(config: Path | None) -> None:
+    """Print a file of Prometheus rules for the alerts in the settings."""
+    with explained():
+        click.echo(prometheus_rules(find_settings(config).alerts), nl=False)
 
 
 @gateway.command()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway estimates`, `devices`, `exposures`, `quarantine` and `export`: read the database."""
+"""`peel gateway estimates`, `change`, `devices`, `exposures`, `quarantine` and `export`: read the database."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from peel_gateway.queries.export import TABLES, ExportError, Source
 from peel_gateway.queries.export import export as write_export
 from peel_gateway.queries.parameters import (
     MOST_ITEMS,
+    ChangeQuery,
     DeviceQuery,
     EstimateQuery,
+    ExportQuery,
     ExposureQuery,
     QuarantineQuery,
     ReportQuery,
-    SpanQuery,
     parse_query,
 )
-from peel_gateway.queries.responses import Device, Estimate, Estimates, Report
+from peel_gateway.queries.responses import Changes, Device, Distribution, Estimate, Estimates, Report
 from peel_gateway.queries.views import Views, open_views
 from peel_gateway.settings import Settings
 from peel_gateway.settings.reading import config_option
 from peel_gateway.storage.choice import open_archive
 
-__all__ = ["devices", "estimates", "export", "exposures", "quarantine", "show_known_devices"]
+__all__ = ["change", "devices", "estimates", "export", "exposures", "quarantine", "show_known_devices"]
 
 
 @click.command()
 @config_option
 @json_option
 @click.option("--profile", help="One profile only.")
-@click.option("--group", help="The devices of one group only.")
-@click.option("--groups", is_flag=True, help="Each group by itself.")
+@click.option("--tag", help="Only the devices with this tag.")
+@click.option("--tags", is_flag=True, help="Each tag by itself.")
 @click.option("--since", help="Unix seconds or ISO 8601.")
 @click.option("--until", help="Unix seconds or ISO 8601.")
 @click.option("--bucket", type=int, help="Seconds per row; without it one row for the whole time.")
@@ -52,15 +53,16 @@ __all__ = ["devices", "estimates", "export", "exposures", "quarantine", "show_kn
     type=int,
     help=f"Show only this many categories, the largest ones.  [default: {Choice.top}]",
 )
+@click.option("--above", type=float, help="Also the share of readings above this, of readings that have a ladder.")
 @click.option(
     "--devices/--no-devices",
     default=True,
-    help="Include the influence of single devices and means over devices; this reads the log.  [default: devices]",
+    help="Include the influence of single devices and means over devices.  [default: devices]",
 )
-def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, **given: object) -> None:
-    """Show means and frequencies with 95% intervals, over reports and over devices, and one device's greatest influence."""
+def estimates(config: Path | None, as_json: bool, devices: bool, tags: bool, **given: object) -> None:
+    """Show means, shares, medians and quantiles with 95% intervals, and one device's greatest influence."""
     with opened(config) as (settings, store, snapshot):
-        options = given_as_query(**given, devices=yes_or_no(devices), groups=yes_or_no(groups))
+        options = given_as_query(**given, devices=yes_or_no(devices), tags=yes_or_no(tags))
         query = parse_query(EstimateQuery, options)
         claims = load_claims(settings.claims_path).get
         found = open_views(settings, store, lambda: snapshot, claims).estimates(query)
@@ -74,7 +76,14 @@ def estimates(config: Path | None, as_json: bool, devices: bool, groups: bool, *
         ],
         [line for table in found for row in table["estimates"] for line in _estimate_lines(table, row)],
     )
-    for note in sorted({f"group {table['group']}: {table['note']}" for table in found if table.get("note")}):
+    distributions = [(table, each) for table in found for each in table["distributions"]]
+    if distributions:
+        click.echo()
+        print_table(
+            ["start", "profile", "reading", "answer", "value", "low", "high", "unit", "n"],
+            [line for table, each in distributions for line in _distribution_lines(table, each)],
+        )
+    for note in sorted({f"tag {table['tag']}: {table['note']}" for table in found if table.get("note")}):
         click.echo(note, err=True)
 
 
@@ -92,8 +101,57 @@ def _estimate_lines(table: Estimates, row: Estimate) -> Iterator[list[Any]]:
         ]
 
 
-def _whose(table: Estimates) -> str:
-    return f"{table['profile']} of {table['group']}" if table["group"] else str(table["profile"])
+def _distribution_lines(table: Estimates, found: Distribution) -> Iterator[list[Any]]:
+    """Yield a line for each quantile, and for the share above the threshold that was asked for."""
+    front = [table["start"], _whose(table), found["attribute"]]
+    for each in found["quantiles"]:
+        name = "median" if each["part"] == 0.5 else f"{100 * each['part']:g}% quantile"
+        yield [*front, name, each["value"], each["low"], each["high"], found["unit"], found["n"]]
+    if found["above"] is not None:
+        above = found["above"]
+        yield [
+            *front,
+            f"share above {above['threshold']:g}",
+            above["value"],
+            above["low"],
+            above["high"],
+            "",
+            found["n"],
+        ]
+
+
+def _whose(table: Estimates | Changes) -> str:
+    return f"{table['profile']} of {table['tag']}" if table["tag"] else str(table["profile"])
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--window", help="Compare the last 24h, 7d or 30min with as much time before.")
+@click.option("--since", help="Start of the later span, instead of --window: Unix seconds or ISO 8601.")
+@click.option("--until", help="End of the later span; without it now.")
+@click.option("--before-since", help="Start of the earlier span.")
+@click.option("--before-until", help="End of the earlier span; without it --since.")
+@click.option("--profile", help="One profile only.")
+@click.option("--tag", help="The devices with one tag only.")
+@click.option("--name", help="One attribute or category only.")
+@click.option("--top", type=int, help=f"Show only this many categories, the largest ones.  [default: {Choice.top}]")
+def change(config: Path | None, as_json: bool, **given: object) -> None:
+    """Show how much each estimate changed between two spans of time, with a 95% interval."""
+    with opened(config) as (settings, store, snapshot):
+        query = parse_query(ChangeQuery, given_as_query(**given))
+        found = open_views(settings, store, lambda: snapshot).changes(query)
+    if as_json:
+        print_json({"items": found})
+        return
+    for table in found:
+        click.echo(
+            f"{_whose(table)}, {table['since']} to {table['until']}, compared with {table['before_since']} to {table['before_until']}:"
+        )
+        for row in table["changes"]:
+            click.echo(f"  {row['sentence']}")
+        if table["note"]:
+            click.echo(f"tag {table['tag']}: {table['note']}", err=True)
 
 
 _SAID = ("firmware", "failing", "skipped", "dropped", "entropy", "refused")
@@ -104,7 +162,7 @@ _SAID = ("firmware", "failing", "skipped", "dropped", "entropy", "refused")
 @config_option
 @json_option
 @click.option("--profile", help="One profile only.")
-@click.option("--group", help="One group only.")
+@click.option("--tag", help="Only the devices with this tag.")
 @click.option("--state", help=f"One of {', '.join(standing.label for standing in Standing)}.")
 @click.option("--find", help="Part of an id or of a note.")
 @click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
@@ -118,7 +176,7 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
     if as_json:
         print_json(page)
         return
-    columns = ("device", "profile", "group", "state", "exposed", "last_number", "left", "last_heard")
+    columns = ("device", "profile", "tags", "state", "exposed", "last_number", "left", "last_heard")
     rows: Sequence[Mapping[str, Any]] = page["items"]
     print_table(
         [*(name.replace("_", " ") for name in columns), "accepted", *_SAID, "note"],
@@ -136,7 +194,7 @@ def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Mapping[
     if as_json:
         print_json({"items": rows})
         return
-    columns = ("device", "profile", "group", "state", "last_heard", "left")
+    columns = ("device", "profile", "tags", "state", "last_heard", "left")
     print_table(
         [*(name.replace("_", " ") for name in columns), *_SAID, "note"],
         [[*(row[key] for key in columns), *_said(row), row["note"]] for row in rows],
@@ -225,6 +283,7 @@ def quarantine(config: Path | None, as_json: bool, **given: object) -> None:
 )
 @click.option("--since", help="Unix seconds or ISO 8601; without it from the beginning.")
 @click.option("--until", help="Unix seconds or ISO 8601; without it up to now.")
+@click.option("--tag", help="Only the devices with this tag.")
 def export(file: Path, config: Path | None, as_json: bool, table: str, **given: object) -> None:
     """Write reports, estimates per time bucket, or exposures into FILE, whose name ends with .csv or .parquet.
 
@@ -232,7 +291,7 @@ def export(file: Path, config: Path | None, as_json: bool, table: str, **given: 
     """
     with opened(config) as (settings, store, snapshot), explaining(ExportError):
         source = Source(store, snapshot, open_views(settings, store, lambda: snapshot))
-        rows = write_export(source, table, file, parse_query(SpanQuery, given_as_query(**given)))
+        rows = write_export(source, table, file, parse_query(ExportQuery, given_as_query(**given)))
     if as_json:
         print_json({"file": str(file), "table": table, "rows": rows})
     else:

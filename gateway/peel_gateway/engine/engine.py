@@ -211,8 +211,15 @@ class Engine:
             return states_of(devices, self.store.devices(devices))
         return cache.gather(slots)
 
-    def prune(self, age_seconds: float | None) -> int | None:
-        """Delete older reports by whole days, delete number ranges that are no longer used, and return free pages to the file system.
+    def prune(self, age_seconds: float | None, fine_seconds: float | None = None) -> int | None:
+        """Delete older reports by whole days, build and coarsen roll-ups, delete unused number ranges, and return free pages.
+
+        Parameters
+        ----------
+        age_seconds : float, optional
+            Reports older than this leave the log.
+        fine_seconds : float, optional
+            Sums older than this are kept by whole days.
 
         Returns
         -------
@@ -226,8 +233,13 @@ class Engine:
         self._note_time(before, moment)
         if moment.doubtful:
             return None
-        dropped = self._prune_log(moment.seen / 1000, age_seconds) if age_seconds else 0
+        now = moment.seen / 1000
+        while self._roll_up(now):
+            pass
+        dropped = self._prune_log(now, age_seconds) if age_seconds else 0
         with self.store.begin() as transaction:
+            if fine_seconds:
+                transaction.drop_fine(now - fine_seconds)
             transaction.forget_bucket_spans(bucketing.kept_from(moment.seen, self._policy.bucket_seconds))
         while self._give_back():
             pass
@@ -240,6 +252,10 @@ class Engine:
         while (aged := self._prune_some(before, now)).arrival:
             dropped += len(aged.log)
         return dropped
+
+    def _roll_up(self, now: float) -> bool:
+        with self.store.begin() as transaction:
+            return transaction.roll_up(now)
 
     def _give_back(self) -> bool:
         with self.store.begin() as transaction:

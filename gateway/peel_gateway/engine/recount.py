@@ -16,7 +16,7 @@ import numpy.typing as npt
 from peel_core import Profile, index_many
 from peel_gateway.engine.engine import reading_stored
 from peel_gateway.engine.recount_states import StateCheck, portions
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
 from peel_gateway.model.tables import NO_HOLES, Difference, GapTable, LogTable, Positions, StoredState
 from peel_gateway.model.verdict import LOGGED, Verdict
@@ -89,8 +89,10 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
                 device_tests.add(log, gaps)
                 if place == 0:
                     sums.add(log, gaps)
+                    shown.rollups.add(log)
                     found += numbers.add(log, gaps)
             judged += device_tests.differences()
+        judged += shown.rollups.differences()
     found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept)]
     return RecountReport(sums.reports, sums.devices, found)
 
@@ -168,9 +170,12 @@ class _Sums:
         gone = np.isin(log.device, self._withdrawn) | up_to(devices.device, devices.forfeited, log.device, log.arrival)
         plus, minus = one * (log.sign > 0), one * (log.sign < 0)
         values = self._add_counted([log.profile, log.index], plus, minus, gone, counted)
-        self._tallies.add([log.profile[counted], log.bucket[counted], log.index[counted]], values)
+        kept = self._kept
+        bucket = np.where(log.bucket < kept.fine_from, log.bucket // kept.day * kept.day, log.bucket)
+        self._tallies.add([log.profile[counted], bucket[counted], log.index[counted]], values)
         self._reports.add([log.device, log.verdict], [one])
-        timed = counted & (log.bucket >= max(1, self._kept.spans_from))
+        bucketed = counted | (log.verdict == Verdict.NO_READING)
+        timed = bucketed & (log.bucket >= max(1, self._kept.spans_from))
         self._bucket_spans.add(log.device[timed], log.bucket[timed], log.number[timed], log.number[timed])
         self._gaps += len(gaps)
 
@@ -273,7 +278,7 @@ class NumberCheck:
         self._in_time = np.full(len(devices), _NONE)
         """The lowest logged number that came in time since the last pardon. Gaps above it were settled later."""
         self._assigns = np.array(
-            [profile.id for profile in self._keyring.profiles if mechanism_of(profile).assigns], np.int64
+            [profile.id for profile in self._keyring.profiles if questions_of(profile).assigned], np.int64
         )
         self._judged = np.ones(len(devices), np.bool_)
         """Devices whose gaps can be checked: all their profiles assign an attribute to each number."""

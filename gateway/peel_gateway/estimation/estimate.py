@@ -11,12 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Profile
-from peel_gateway.estimation.statistics import Bounds, Reports, Statistics, capped, equal_devices
-from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.model.tables import UNKNOWN_DEVICE, DeviceTallyTable, TallyTable
+from peel_core import Profile, Statistic
+from peel_gateway.estimation.statistics import Bounds, Reports, Statistics, capped, change, equal_devices
+from peel_gateway.mechanisms import questions_of
+from peel_gateway.model.tables import DeviceTallyTable, TallyTable
 
-__all__ = ["DEVICES", "REPORTS", "Choice", "Estimate", "Estimates", "Interval", "Statistic", "anonymous", "estimates"]
+__all__ = [
+    "DEVICES",
+    "REPORTS",
+    "Change",
+    "Choice",
+    "Estimate",
+    "Estimates",
+    "Figure",
+    "Interval",
+    "anonymous",
+    "changes",
+    "estimates",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -35,7 +47,7 @@ class Interval:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statistic:
+class Figure:
     """One way to estimate one thing."""
 
     over: str
@@ -58,19 +70,18 @@ class Statistic:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """One attribute (a mean in its unit) or category (a share)."""
+    """The estimate of one statistic."""
 
-    name: str
-    unit: str
+    about: Statistic
     range: tuple[float, float]
     """The least and the greatest possible value."""
     n: int
     """Reports behind it."""
     devices: int | None
     """Devices behind it; None where they are not known."""
-    published: Statistic
+    published: Figure
     """Over reports."""
-    over_devices: Statistic | None
+    over_devices: Figure | None
     """Over devices; None where they are not known."""
     plain: Interval
     """The textbook's estimate over reports, for comparison; that of Harmony is another one (Horvitz-Thompson)."""
@@ -78,6 +89,11 @@ class Estimate:
     """Reports that left because their device was exposed."""
     before: Interval
     """`published` as it would be if these reports had stayed."""
+
+    @property
+    def name(self) -> str:
+        """Return the statistic's name."""
+        return self.about.name
 
 
 @dataclass(frozen=True)
@@ -95,16 +111,24 @@ class Choice:
 
     def count(self, profile: Profile) -> int:
         """Return the number of listed statistics."""
-        named = len(self.named(profile))
-        return named if profile.attributes else min(named, self.top)
+        named = self.named(profile)
+        return len(named) - sum(max(0, len(part) - self.top) for part in _questions(profile, named))
 
     def statistics(self, profile: Profile, values: Floats) -> Ints:
         """Indices of those to list, given the values of all."""
         if self.name is not None:
             return np.array(self.named(profile), np.int64)
-        if profile.attributes or profile.size <= self.top:
-            return np.arange(profile.size)
-        return np.argsort(-values, kind="stable")[: self.top]
+        parts = [
+            part if len(part) <= self.top else part[np.argsort(-values[part], kind="stable")[: self.top]]
+            for part in _questions(profile, self.named(profile))
+        ]
+        return np.concatenate(parts)
+
+
+def _questions(profile: Profile, statistics: list[int]) -> list[Ints]:
+    """Divide statistics, in order, among the questions that they come from."""
+    found = np.array(statistics, np.int64)
+    return np.split(found, np.flatnonzero(np.diff(questions_of(profile).of_statistic[found])) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +136,6 @@ class Estimates:
     """A profile's estimates over a time, or over one bucket of it."""
 
     profile: str
-    mechanism: str
     start: int | None
     """Unix seconds; None for the whole time asked for."""
     seconds: int | None
@@ -124,6 +147,19 @@ class Estimates:
     figures: int
     """The number of statistics of the profile; some may not be listed."""
     estimates: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The change of one attribute or category between two spans of time, over reports."""
+
+    about: Statistic
+    before: Interval
+    after: Interval
+    n_before: int
+    n_after: int
+    difference: Interval
+    """`after` less `before`; all None if one of them has no report."""
 
 
 def anonymous(tallies: TallyTable) -> DeviceTallyTable:
@@ -171,7 +207,6 @@ def estimates(
     return [
         Estimates(
             profile=profile.name,
-            mechanism=profile.mechanism,
             start=start if bucket_seconds else None,
             seconds=bucket_seconds,
             share_cap=share_cap,
@@ -182,17 +217,47 @@ def estimates(
     ]
 
 
+def changes(
+    profile: Profile,
+    before: DeviceTallyTable,
+    after: DeviceTallyTable,
+    *,
+    share_cap: float = 1.0,
+    choice: Choice | None = None,
+) -> list[Change]:
+    """Return the change of each chosen statistic between two spans of time that share no report."""
+    reports = [_counting(profile, tallies) for tallies in (before, after)]
+    first, second = (each.statistics(capped(each.report_counts, share_cap)) for each in reports)
+    n_before, n_after = (each.sums(each.report_counts.reports) for each in reports)
+    difference = change(profile, first, second)
+    return [
+        Change(
+            about=profile.statistics[i],
+            before=_interval(first.bounds, i),
+            after=_interval(second.bounds, i),
+            n_before=int(n_before[i]),
+            n_after=int(n_after[i]),
+            difference=_interval(difference, i),
+        )
+        for i in (choice or Choice()).statistics(profile, second.unclipped.value).tolist()
+    ]
+
+
 class _Bucket:
     """One bucket's reports: those that count, and all that were accepted."""
 
     def __init__(self, profile: Profile, tallies: DeviceTallyTable, rows: Ints, share_cap: float, known: bool) -> None:
         self._profile = profile
-        self._known = known and not (tallies.device[rows] == UNKNOWN_DEVICE).any()
+        self._known = known
         rows = rows[tallies.plus[rows] + tallies.minus[rows] > 0]
-        self._all = _reports(profile, tallies, rows)
-        self._stay = _reports(profile, tallies, rows[tallies.withdrawn[rows] == 0])
+        self._all = self._stay = _reports(profile, tallies, rows)
+        gone = tallies.withdrawn[rows] != 0
+        if gone.any():
+            self._stay = _reports(profile, tallies, rows[~gone])
         self._published = self._stay.statistics(capped(self._stay.report_counts, share_cap))
-        self._before = self._all.statistics(capped(self._all.report_counts, share_cap)).bounds
+        self._before = self._published.bounds
+        if gone.any():
+            self._before = self._all.statistics(capped(self._all.report_counts, share_cap)).bounds
 
     def told(self, choice: Choice) -> dict[str, Any]:
         """The fields of `Estimates` that the reports decide."""
@@ -205,16 +270,15 @@ class _Bucket:
         }
 
     def _estimates(self, chosen: Ints) -> Iterator[Estimate]:
-        low, high = mechanism_of(self._profile).ranges(self._profile)
         n, total = (reports.sums(reports.report_counts.reports) for reports in (self._stay, self._all))
         devices = self._stay.sums(np.ones_like(self._stay.report_counts.reports))
         by_device = self._stay.statistics(equal_devices(self._stay.report_counts)) if self._known else None
         plain = self._stay.plain()
         for i in chosen.tolist():
-            extent = (float(low[i]), float(high[i]))
+            about = self._profile.statistics[i]
+            extent = (about.low, about.high)
             yield Estimate(
-                name=self._profile.label(i),
-                unit=self._profile.attributes[i].unit if self._profile.attributes else "",
+                about=about,
                 range=extent,
                 n=int(n[i]),
                 devices=int(devices[i]) if self._known else None,
@@ -225,10 +289,10 @@ class _Bucket:
                 before=_interval(self._before, i),
             )
 
-    def _statistic(self, over: str, statistics: Statistics, i: int, extent: tuple[float, float]) -> Statistic:
+    def _statistic(self, over: str, statistics: Statistics, i: int, extent: tuple[float, float]) -> Figure:
         within, unclipped = _interval(statistics.bounds, i), _interval(statistics.unclipped, i)
         said = self._known and within.value is not None
-        return Statistic(
+        return Figure(
             over=over,
             within=within,
             unclipped=unclipped,
@@ -238,6 +302,12 @@ class _Bucket:
             influence_device=int(statistics.device[i]) if said and over == REPORTS else None,
             edge=_edge(within, unclipped, extent),
         )
+
+
+def _counting(profile: Profile, tallies: DeviceTallyTable) -> Reports:
+    """Return the reports that count."""
+    there = tallies.plus + tallies.minus > 0
+    return _reports(profile, tallies, np.flatnonzero(there & (tallies.withdrawn == 0)))
 
 
 def _reports(profile: Profile, tallies: DeviceTallyTable, rows: Ints) -> Reports:

@@ -5,7 +5,7 @@ Weights depend on how many reports a device has, never on what they say, so no w
 
 All formulas are linear in the share S of reports that speak for a statistic ::
 
-    value      = low + (high - low) (S - least) / (most - least)         `Mechanism.chances`, `Mechanism.ranges`
+    value      = low + (high - low) (S - least) / (most - least)         `Questions`
     influence  = (largest part of one device) (high - low) / (most - least)
 
 The first is unbiased, since S has the mean least + (most - least) x for a mean x on [0, 1]. The second is how far S moves the value when
@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms import mechanism_of
-from peel_gateway.mechanisms.intervals import Weighing, chance_interval
+from peel_gateway.mechanisms import questions_of
+from peel_gateway.mechanisms.intervals import Weighing, chance_interval, difference_interval
 
 __all__ = [
     "Bounds",
@@ -31,6 +31,7 @@ __all__ = [
     "Reports",
     "Statistics",
     "capped",
+    "change",
     "equal_devices",
     "equal_reports",
     "largest",
@@ -40,38 +41,35 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ReportCounts:
-    """Reports of devices, int64[entries] each: one entry per device and statistic that it has reports of.
-
-    Statistics that are made of the same reports (shares of categories) count as one here.
-    """
+    """Reports of devices, int64[entries] each: one entry per device and question that it has answered."""
 
     device: Ints
-    statistic: Ints
+    question: Ints
     reports: Ints
-    statistics: int
-    """The number of statistics; some may have no entry."""
+    questions: int
+    """The number of questions; some may have no entry."""
 
     @classmethod
-    def of(cls, device: Ints, statistic: Ints, reports: Ints, statistics: int) -> tuple[ReportCounts, Ints]:
-        """Add up rows of the same device and statistic; the second is each row's place."""
-        keys, place = np.unique(device * statistics + statistic, return_inverse=True)
+    def of(cls, device: Ints, question: Ints, reports: Ints, questions: int) -> tuple[ReportCounts, Ints]:
+        """Add up rows of the same device and question; the second is each row's place."""
+        keys, place = np.unique(device * questions + question, return_inverse=True)
         total = np.bincount(place, reports, len(keys)).astype(np.int64)
-        return cls(keys // statistics, keys % statistics, total, statistics), place
+        return cls(keys // questions, keys % questions, total, questions), place
 
     def sums(self, values: Ints | Floats) -> Floats:
-        """Add up values of entries by statistic."""
-        return np.bincount(self.statistic, values, self.statistics).astype(np.float64, copy=False)
+        """Add up values of entries by question."""
+        return np.bincount(self.question, values, self.questions).astype(np.float64, copy=False)
 
     def largest(self, values: Floats) -> Floats:
-        """Return the largest value per statistic; 0 for a statistic without entries."""
-        most = np.zeros(self.statistics)
-        np.maximum.at(most, self.statistic, values)
+        """Return the largest value per question; 0 for a question without entries."""
+        most = np.zeros(self.questions)
+        np.maximum.at(most, self.question, values)
         return most
 
 
 @dataclass(frozen=True)
 class Largest:
-    """The device that weighs most in each statistic, [statistics] each."""
+    """The device that weighs most in each question, [questions] each."""
 
     share: Floats
     """Its part of the weight; NaN where there is no report."""
@@ -98,18 +96,18 @@ def capped(report_counts: ReportCounts, cap: float) -> Floats:
     With n_1 <= n_2 <= ... the share of a device that is held at t grows with t. Let i be the last place where t = n_i keeps the cap; the
     m devices after it are held at t = cap (n_1 + ... + n_i + m t), which is cap (n_1 + ... + n_i) / (1 - m cap).
     """
-    if cap >= 1:
+    if cap >= 1 or _within(report_counts, cap):
         return equal_reports(report_counts)
-    order = np.lexsort((report_counts.reports, report_counts.statistic))
+    order = np.lexsort((report_counts.reports, report_counts.question))
     # Floats: products of two counts have no room in 64 bits, and below 2^53 nothing is lost.
-    statistic, reports = report_counts.statistic[order], report_counts.reports[order].astype(np.float64)
-    devices = np.bincount(statistic, minlength=report_counts.statistics)
+    statistic, reports = report_counts.question[order], report_counts.reports[order].astype(np.float64)
+    devices = np.bincount(statistic, minlength=report_counts.questions)
     first = np.cumsum(devices) - devices
     limit = np.maximum(cap, 1 / devices[statistic])
     before = np.cumsum(reports) - reports
     sums = before - before[first[statistic]] + reports
     above = devices[statistic] - (np.arange(len(order)) - first[statistic]) - 1
-    keeps = np.bincount(statistic, reports / (sums + above * reports) <= limit, report_counts.statistics).astype(
+    keeps = np.bincount(statistic, reports / (sums + above * reports) <= limit, report_counts.questions).astype(
         np.int64
     )[statistic]
     held = devices[statistic] - keeps
@@ -119,23 +117,33 @@ def capped(report_counts: ReportCounts, cap: float) -> Floats:
     return weights
 
 
+def _within(report_counts: ReportCounts, cap: float) -> bool:
+    """Return whether no device has more than its share of the reports."""
+    devices = np.maximum(np.bincount(report_counts.question, minlength=report_counts.questions), 1)
+    reports = report_counts.reports.astype(np.float64)
+    return bool((report_counts.largest(reports) <= np.maximum(cap, 1 / devices) * report_counts.sums(reports)).all())
+
+
 def weighing(report_counts: ReportCounts, weights: Floats) -> Weighing:
     """Return the sums of weights that the intervals of each statistic need."""
-    one, two, three, four = (report_counts.sums(report_counts.reports * weights**power) for power in (1, 2, 3, 4))
+    parts = [report_counts.reports * weights]
+    for _ in range(3):
+        parts.append(parts[-1] * weights)
+    one, two, three, four = (report_counts.sums(part) for part in parts)
     with np.errstate(invalid="ignore", divide="ignore"):
         doubt = four / two**2 - 2 * three / (two * one) + two / one**2
         return Weighing(one, one**2 / two, np.maximum(doubt, 0), report_counts.largest(weights) / one)
 
 
 def largest(report_counts: ReportCounts, weights: Floats) -> Largest:
-    """Return the heaviest device of each statistic and its share of the weight."""
+    """Return the heaviest device of each question and its share of the weight."""
     part = report_counts.reports * weights
-    order = np.lexsort((report_counts.device, -part, report_counts.statistic))
-    statistics, first = np.unique(report_counts.statistic[order], return_index=True)
-    share, device = np.full(report_counts.statistics, np.nan), np.zeros(report_counts.statistics, np.int64)
-    share[statistics] = part[order][first] / report_counts.sums(part)[statistics]
-    device[statistics] = report_counts.device[order][first]
-    return Largest(share, device)
+    most, total = report_counts.largest(part), report_counts.sums(part)
+    heaviest = np.flatnonzero(part == most[report_counts.question])[::-1]  # the first device is written last, and stays
+    device = np.zeros(report_counts.questions, np.int64)
+    device[report_counts.question[heaviest]] = report_counts.device[heaviest]
+    with np.errstate(invalid="ignore"):
+        return Largest(most / total, device)
 
 
 Ints = npt.NDArray[np.int64]
@@ -183,44 +191,50 @@ class Reports:
     @classmethod
     def of(cls, profile: Profile, device: Ints, cell: Ints, plus: Ints, minus: Ints) -> Reports:
         """Put rows in order."""
-        separate = mechanism_of(profile).separate
-        statistic, statistics = (cell, profile.size) if separate else (np.zeros_like(cell), 1)
-        report_counts, place = ReportCounts.of(device, statistic, plus + minus, statistics)
+        questions = questions_of(profile)
+        report_counts, place = ReportCounts.of(device, questions.question(cell), plus + minus, questions.count)
         return cls(profile, cell, plus, minus, report_counts, place)
 
     def statistics(self, weights: Floats) -> Statistics:
         """Estimate everything, with weights float64[entries]."""
-        mechanism = mechanism_of(self.profile)
-        weighed, most = weighing(self.report_counts, weights), largest(self.report_counts, weights)
+        questions = questions_of(self.profile)
+        of = questions.of_statistic
+        weighed = Weighing(*(each[of] for each in weighing(self.report_counts, weights)))
+        most = largest(self.report_counts, weights)
         share = self._share(weights)
         lean = share if (weights == weights[:1]).all() else self._share(weights**2)
-        chances = mechanism.chances(self.profile)
-        scale = _Scale(*mechanism.ranges(self.profile), *chances)
+        chances = (questions.least, questions.most)
+        scale = _scale(self.profile)
         held = chance_interval(share, lean, weighed, chances, chances)
         free = chance_interval(share, lean, weighed, chances, (0.0, 1.0))
         return Statistics(
             bounds=Bounds(*(scale.clipped(each) for each in (share, *held))),
             unclipped=Bounds(*(scale.value(each) for each in (share, *free))),
-            effective=np.broadcast_to(weighed.effective, share.shape),
-            influence=most.share * scale.slope,
-            share=np.broadcast_to(most.share, share.shape),
-            device=np.broadcast_to(most.device, share.shape),
+            effective=weighed.effective,
+            influence=most.share[of] * scale.slope,
+            share=most.share[of],
+            device=most.device[of],
         )
 
     def plain(self) -> Bounds:
         """The textbook's estimates over reports."""
-        plain = mechanism_of(self.profile).plain(self.profile, self.cell, self.plus, self.minus)
-        return self.statistics(equal_reports(self.report_counts)).bounds if plain is None else Bounds(*plain)
+        bounds = self.statistics(equal_reports(self.report_counts)).bounds
+        for of, plain in questions_of(self.profile).plain(self.cell, self.plus, self.minus):
+            for each, better in zip(bounds, plain, strict=True):
+                each[of] = better
+        return bounds
 
     def sums(self, values: Ints) -> Ints:
         """Add up values of entries by statistic; categories share their reports, and all have the same."""
-        return np.broadcast_to(self.report_counts.sums(values).astype(np.int64), self.profile.size)
+        return np.asarray(self.report_counts.sums(values).astype(np.int64)[questions_of(self.profile).of_statistic])
 
     def _share(self, weights: Floats) -> Floats:
         """Return the share of the weight that supports each statistic; NaN where no report has weight."""
-        speaking = mechanism_of(self.profile).speaking(self.profile, self.cell, self.plus * weights[self.place])
+        questions = questions_of(self.profile)
+        speaking = questions.speaking(self.cell, self.plus * weights[self.place])
+        total = self.report_counts.sums(self.report_counts.reports * weights)[questions.of_statistic]
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(speaking / self.report_counts.sums(self.report_counts.reports * weights))
+            return np.asarray(speaking / total)
 
 
 class _Scale(NamedTuple):
@@ -228,8 +242,8 @@ class _Scale(NamedTuple):
 
     low: Floats
     high: Floats
-    least: float
-    most: float
+    least: Floats
+    most: Floats
 
     @property
     def slope(self) -> Floats:
@@ -240,3 +254,22 @@ class _Scale(NamedTuple):
 
     def clipped(self, chance: Floats) -> Floats:
         return np.clip(self.value(chance), self.low, self.high)
+
+
+def _scale(profile: Profile) -> _Scale:
+    questions = questions_of(profile)
+    return _Scale(questions.low, questions.high, questions.least, questions.most)
+
+
+def change(profile: Profile, before: Statistics, after: Statistics) -> Bounds:
+    """Return `after - before` with its 95% interval; NaN where one of them has no report.
+
+    The value is the difference of the values within the range. Its interval is made without regard to the range (`difference_interval` says
+    why), then cut off at the largest possible change, and holds the value.
+    """
+    scale = _scale(profile)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half_step = scale.slope / (2 * (before.effective + after.effective))
+    low, high = difference_interval(before.unclipped, after.unclipped, half_step)
+    value, most = after.bounds.value - before.bounds.value, scale.high - scale.low
+    return Bounds(value, np.minimum(np.clip(low, -most, most), value), np.maximum(np.clip(high, -most, most), value))

@@ -81,13 +81,15 @@ class Claim:
     refused_receipts: int | None = None
     lost: int | None = None
     skipped: int | None = None
+    no_reading: int | None = None
+    """Reports made without the reading of a failing sensor."""
     throttled: int | None = None
     left: int | None = None
     entropy: int | None = None
     refused: tuple[str, ...] | None = None
     faults: int | None = None
     failing: str | None = None
-    """The failing sensor and its fault: "temperature: it gave nan"."""
+    """The failing sensors and their faults: "temperature: it gave nan"."""
 
 
 def _count(value: object) -> int:
@@ -121,7 +123,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _failing(value: object) -> str | None:
-    """Read the failing sensor; the empty text means that no sensor fails."""
+    """Read the failing sensors; the empty text means that no sensor fails."""
     if not isinstance(value, str) or len(value) > _MOST_FAILING or not value.isprintable():
         raise ClaimError(f"must be a printable text of at most {_MOST_FAILING} characters")
     return value or None
@@ -132,7 +134,7 @@ _FIELDS: Mapping[str, Callable[[object], Any]] = {
     "asleep": _flag,
     **dict.fromkeys(("firmware", "core", "board"), _text),
     **dict.fromkeys(("interval_ms", "dropped", "unconfirmed", "refused_receipts", "lost"), _count),
-    **dict.fromkeys(("skipped", "throttled", "left", "entropy", "faults"), _count),
+    **dict.fromkeys(("skipped", "no_reading", "throttled", "left", "entropy", "faults"), _count),
     "refused": _texts,
     "failing": _failing,
 }

@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
+from itertools import pairwise
 
 from peel_core import Profile, burst_size
 from peel_core.keys import SALT_BYTES
@@ -20,19 +23,44 @@ from peel_gateway.model.gateway_time import RATE_SLACK
 
 __all__ = [
     "ACTIVE",
+    "MOST_TAGS",
     "REVOKED",
     "Device",
     "FleetError",
     "IssuedBundle",
+    "check_tags",
     "device_label",
     "first_free",
+    "no_such_tag",
     "parse_device",
+    "tag_normalized",
     "with_new_bundle",
 ]
 
 ACTIVE = "active"
 
 REVOKED = "revoked"
+
+MOST_TAGS = 16
+
+_TAG_CHARACTERS = 32
+
+_TAG_BYTES = 64
+
+_IN_NO_TAG = "/+#,"
+"""MQTT's separator and wildcards, and the comma that separates tags in listings."""
+
+_UNSEEN = {"Cc", "Cs", "Zl", "Zp"}
+"""Unicode categories: control characters, surrogates, line and paragraph separators."""
+
+_REORDERING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+"""Classes of characters that reorder the text around them, so that one tag could look like another."""
+
+_NAMED = 20
+"""Most tags that a message lists."""
+
+_COMPARED = 1000
+"""Most tags that are compared with a misspelt one, which takes milliseconds."""
 
 
 class FleetError(Exception):
@@ -53,6 +81,56 @@ def parse_device(text: str) -> int:
     if not (device := int(text, 16)):
         raise FleetError(f"device {text!r}: must be from 00000001 to ffffffff")
     return device
+
+
+def tag_normalized(text: str) -> str:
+    """Return a tag in Unicode's normal form C: keyboards and file systems write the same letter in several ways."""
+    return unicodedata.normalize("NFC", text)
+
+
+def check_tags(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return tags normalized and sorted. Raises FleetError for malformed and duplicate ones, and for more than `MOST_TAGS`."""
+    tags = sorted(map(_checked_tag, texts))
+    for one, next_one in pairwise(tags):
+        if one == next_one:
+            raise FleetError(f"tag {one!r}: given twice. Give each tag once.")
+    if len(tags) > MOST_TAGS:
+        raise FleetError(f"tags: {len(tags)} given, but a device has at most {MOST_TAGS}. Leave some out.")
+    return tuple(tags)
+
+
+def _checked_tag(text: str) -> str:
+    tag, shown = tag_normalized(text), repr(text[: 2 * _TAG_CHARACTERS])
+    size = len(tag.encode(errors="surrogatepass"))
+    if not 1 <= len(tag) <= _TAG_CHARACTERS or size > _TAG_BYTES:
+        raise FleetError(
+            f"tag {shown}: must have 1 to {_TAG_CHARACTERS} characters and at most {_TAG_BYTES} bytes in UTF-8, "
+            f"got {len(tag)} characters and {size} bytes. Choose another."
+        )
+    if tag != tag.strip() or any(_is_refused(character) for character in tag):
+        raise FleetError(
+            f"tag {shown}: must not begin or end with a space, and must not contain {' '.join(_IN_NO_TAG)} or control characters. "
+            "Leave them out."
+        )
+    return tag
+
+
+def _is_refused(character: str) -> bool:
+    return (
+        character in _IN_NO_TAG
+        or unicodedata.category(character) in _UNSEEN
+        or unicodedata.bidirectional(character) in _REORDERING
+    )
+
+
+def no_such_tag(tag: str, known: Sequence[str]) -> str:
+    """Return an error message for a tag that no device has, with similar ones or the first ones of `known`."""
+    if not known:
+        return f"no device has {tag!r}, nor any other tag; add tags with `peel fleet tag`"
+    if near := get_close_matches(tag, known[:_COMPARED]):
+        return f"no device has {tag!r}; similar tags are: {', '.join(near)}"
+    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+    return f"no device has {tag!r}; the tags are: {', '.join(known[:_NAMED])}{more}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,8 +174,8 @@ class Device:
     profile: str
     state: str = ACTIVE
     note: str = ""
-    group: str = ""
-    """A floor, a zone or a customer, for example; empty if it is in no group."""
+    tags: tuple[str, ...] = ()
+    """A floor, a zone or a customer, for example; sorted. The device counts in the estimates of each of them."""
     created: str
     """ISO 8601 with time zone."""
     bundles: tuple[IssuedBundle, ...] = ()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """All registered devices as columns: a fleet may have a million of them.
 
-Values that many devices share (profile, state, note, group, creation time) are stored once in `infos`, and each device has a position in
+Values that many devices share (profile, state, note, tags, creation time) are stored once in `infos`, and each device has a position in
 it. Bundles do the same with `bundle_infos`. A device with one bundle takes about 50 bytes. `Device` objects are made on access.
 """
 
@@ -19,7 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.keys import SALT_BYTES
-from peel_gateway.fleet.device import ACTIVE, REVOKED, Device, IssuedBundle, device_label, parse_device
+from peel_gateway.fleet.device import (
+    ACTIVE,
+    REVOKED,
+    Device,
+    FleetError,
+    IssuedBundle,
+    check_tags,
+    device_label,
+    parse_device,
+)
 
 __all__ = ["BundleInfo", "DeviceDirectory", "DeviceInfo"]
 
@@ -34,7 +43,7 @@ class DeviceInfo(NamedTuple):
     profile: str
     state: str
     note: str
-    group: str
+    tags: tuple[str, ...]
     created: str
 
 
@@ -111,7 +120,7 @@ class DeviceDirectory(Sequence[Device]):
                 )
                 for each in row.get("bundles", ())
             ]
-            info = DeviceInfo(row["profile"], row["state"], row.get("note", ""), row.get("group", ""), row["created"])
+            info = DeviceInfo(row["profile"], row["state"], row.get("note", ""), _parse_tags(row), row["created"])
             columns.add(parse_device(row["id"]), info, bundles)
         directory = columns.directory()
         directory._check()
@@ -179,6 +188,27 @@ class DeviceDirectory(Sequence[Device]):
         """Return a value for each device, computed once per distinct `DeviceInfo`, [D]."""
         return np.array([said(info) for info in self.infos], dtype)[self.info_of]
 
+    def matching(self, profile: str | None, tag: str | None) -> npt.NDArray[np.bool_]:
+        """Return whether each device has this profile and this tag, bool[D]; None matches all."""
+        return self.per_device(
+            lambda info: profile in (None, info.profile) and (tag is None or tag in info.tags), np.bool_
+        )
+
+    def by_tag(self) -> dict[str, npt.NDArray[np.uint32]]:
+        """Return the ids of each tag's devices, sorted by tag. A device is listed under each of its tags."""
+        ids = self.ids[np.argsort(self.info_of, kind="stable")]
+        ends = np.cumsum(np.bincount(self.info_of, minlength=len(self.infos)))
+        parts: dict[str, list[npt.NDArray[np.uint32]]] = {}
+        for info, part in zip(self.infos, np.split(ids, ends[:-1]), strict=False):
+            for tag in info.tags:
+                parts.setdefault(tag, []).append(part)
+        return {tag: np.sort(np.concatenate(parts[tag])) for tag in sorted(parts)}
+
+    @property
+    def tags(self) -> list[str]:
+        """All tags, sorted."""
+        return sorted({tag for info in self.infos for tag in info.tags})
+
     def per_bundle(self, said: Callable[[BundleInfo], Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return a value for each bundle, computed once per distinct `BundleInfo`, [B]."""
         return np.array([said(info) for info in self.bundle_infos], dtype)[self.bundle_info_of]
@@ -229,7 +259,7 @@ class DeviceDirectory(Sequence[Device]):
         return both.take(np.argsort(both.ids, kind="stable"))
 
     def _check(self) -> None:
-        """Raise ValueError for duplicate ids, unknown states, times without a zone, and bundles out of order."""
+        """Raise ValueError for duplicate ids, unknown states, malformed tags, times without a zone, and bundles out of order."""
         if np.any(self.ids[1:] == self.ids[:-1]):
             raise ValueError("a device is listed twice")
         for place, info in enumerate(self.infos):
@@ -237,6 +267,7 @@ class DeviceDirectory(Sequence[Device]):
             _check_time(f"device {label}: created", info.created)
             if info.state not in (ACTIVE, REVOKED):
                 raise ValueError(f"device {label}: state must be {ACTIVE} or {REVOKED}, not {info.state!r}")
+            _check_tags(f"device {label}", info.tags)
         for bundle in self.bundle_infos:
             _check_time("a bundle: made", bundle.made)
         falling = np.flatnonzero((np.diff(self.owners) == 0) & (np.diff(self.first) <= 0))
@@ -301,11 +332,27 @@ def _salt_rows(salts: bytes) -> Salts:
 
 
 def _device_info(device: Device) -> DeviceInfo:
-    return DeviceInfo(device.profile, device.state, device.note, device.group, device.created)
+    return DeviceInfo(device.profile, device.state, device.note, device.tags, device.created)
 
 
 def _bundle_info(issue: IssuedBundle) -> BundleInfo:
     return BundleInfo(issue.made, issue.profile, issue.profile_id, issue.quota, issue.period)
+
+
+def _parse_tags(row: Mapping[str, Any]) -> tuple[str, ...]:
+    tags = row.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError(f"device {row['id']}: tags must be a list of texts, not {json.dumps(tags)}")
+    return tuple(tags)
+
+
+def _check_tags(what: str, tags: tuple[str, ...]) -> None:
+    try:
+        found = check_tags(tags)
+    except FleetError as error:
+        raise ValueError(f"{what}: {error}") from None
+    if found != tags:
+        raise ValueError(f"{what}: tags must be sorted and in Unicode's normal form C")
 
 
 def _check_time(what: str, text: str) -> None:

@@ -15,7 +15,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import stat
 import tomllib
@@ -33,10 +32,12 @@ from peel_core import Profile, Secret, check_fleet_name
 from peel_gateway.files import foreign_owner, make_private, remove_leftovers, write_atomically
 from peel_gateway.fleet.device import (
     ACTIVE,
+    MOST_TAGS,
     REVOKED,
     Device,
     FleetError,
     IssuedBundle,
+    check_tags,
     device_label,
     first_free,
     parse_device,
@@ -66,7 +67,6 @@ SIMULATION_FILE = "simulation.sqlite"
 _MASTER_BYTES = 32
 _LAST_ID = 0xFFFFFFFF
 _NOTE_CHARACTERS = 200
-_GROUP = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 class Accepted(NamedTuple):
@@ -247,12 +247,12 @@ class Fleet:
         raise FleetError(f"device {device_label(device)}: not registered in {self.folder}; see `peel fleet list`")
 
     def add(
-        self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "", group: str = ""
+        self, profile: str, *, count: int = 1, ids: Sequence[int] = (), note: str = "", tags: Sequence[str] = ()
     ) -> Sequence[Device]:
         """Register devices: those with the given ids, or `count` with the next free ones."""
         with self._changing() as file:
             taken = self._free_ids(file, profile, ids, count)
-            added = DeviceDirectory.alike(taken, self._new(int(taken[0]), profile, note, group))
+            added = DeviceDirectory.alike(taken, self._new(int(taken[0]), profile, note, tags))
             file.devices = file.devices.updated(added)
         return added
 
@@ -281,9 +281,9 @@ class Fleet:
             raise FleetError("no ids are left above the largest one in use; name free ones with --id")
         return free
 
-    def _new(self, device: int, profile: str, note: str = "", group: str = "") -> Device:
+    def _new(self, device: int, profile: str, note: str = "", tags: Sequence[str] = ()) -> Device:
         created = self._clock().isoformat(timespec="seconds")
-        return Device(id=device, profile=profile, note=_note(note), group=_group(group), created=created)
+        return Device(id=device, profile=profile, note=_note(note), tags=check_tags(tags), created=created)
 
     def issue(self, ids: Sequence[int], first_number: int | None = None) -> list[Device]:
         """Record a new bundle for each device, before it is written. Its numbers begin above all that the former ones allowed.
@@ -384,10 +384,19 @@ class Fleet:
         with self._changing() as file:
             return _changed(file, [device], lambda found: replace(found, note=_note(note)))[0]
 
-    def assign(self, ids: Sequence[int], group: str) -> list[Device]:
-        """Move devices into a group; the empty name removes them from theirs."""
+    def tag(self, ids: Sequence[int], *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> list[Device]:
+        """Add tags to devices and remove others. Raises FleetError for one to remove that none of these devices has."""
+        new, old = set(check_tags(add)), set(check_tags(remove))
+        if both := sorted(new & old):
+            raise FleetError(f"tag {both[0]!r}: cannot be added and removed at once. Leave one of the two out.")
         with self._changing() as file:
-            return _changed(file, ids, lambda device: replace(device, group=_group(group)))
+            had = {tag for device in _registered(file, ids) for tag in device.tags}
+            if absent := sorted(old - had):
+                raise FleetError(
+                    f"tag {absent[0]!r}: cannot be removed, because none of these devices has it. "
+                    f"Their tags are: {', '.join(sorted(had)) or 'none'}."
+                )
+            return _changed(file, ids, lambda device: replace(device, tags=_retagged(device, new, old)))
 
     def master(self) -> Secret:
         """Return the master key. Raises FleetError if other users can read it, or if it is another fleet's."""
@@ -478,14 +487,19 @@ class Fleet:
 
 def _changed(file: DirectoryFile, ids: Sequence[int], change: Callable[[Device], Device]) -> list[Device]:
     """Change devices of the file; return the changed ones. Raises FleetError if one is not registered."""
+    changed = list(map(change, _registered(file, ids)))
+    file.devices = file.devices.updated(DeviceDirectory.of(changed))
+    return changed
+
+
+def _registered(file: DirectoryFile, ids: Sequence[int]) -> list[Device]:
+    """Return devices of the file by id. Raises FleetError if one is not registered."""
     wanted = sorted(set(ids))
     rows = file.devices.rows(wanted)
     missing = [id_ for id_, row in zip(wanted, rows.tolist(), strict=True) if row < 0]
     if missing:
         raise FleetError(f"device {device_label(missing[0])}: not registered; see `peel fleet list`")
-    changed = [change(file.devices[row]) for row in rows.tolist()]
-    file.devices = file.devices.updated(DeviceDirectory.of(changed))
-    return changed
+    return [file.devices[row] for row in rows.tolist()]
 
 
 def _note(text: str) -> str:
@@ -494,13 +508,14 @@ def _note(text: str) -> str:
     return text
 
 
-def _group(text: str) -> str:
-    """Check the name of a group, which is part of topics, URLs and metrics."""
-    if text and not _GROUP.fullmatch(text):
+def _retagged(device: Device, new: set[str], old: set[str]) -> tuple[str, ...]:
+    tags = sorted({*device.tags} - old | new)
+    if len(tags) > MOST_TAGS:
         raise FleetError(
-            f"group {text!r}: must have 1 to 32 characters from a-z, 0-9, '-' and '_', and begin with a letter or digit"
+            f"device {device.label}: would have {len(tags)} tags, but at most {MOST_TAGS} are allowed. "
+            "Remove some with `peel fleet tag --remove`."
         )
-    return text
+    return tuple(tags)
 
 
 def _said(error: Exception) -> str:

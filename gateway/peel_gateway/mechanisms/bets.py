@@ -7,10 +7,10 @@ the sentences about a device that it exposes. `screening.e_process` explains why
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from types import MappingProxyType
-from typing import Any
 
 __all__ = [
     "BETS",
@@ -19,6 +19,7 @@ __all__ = [
     "Alphabet",
     "Bet",
     "Bets",
+    "Block",
     "Capital",
     "Frequencies",
     "HeavyHitters",
@@ -35,7 +36,14 @@ _LATE_SHARE = 1 / 8
 """The part of alpha for late reports. It is small: late reports are few, and a device that selects them is soon exposed."""
 
 _ROUNDING = 2.0**-32
-"""J = floor(w k / 2^32) hits an attribute with probability at most 1/k + 2^-32."""
+"""floor(w W / 2^32) falls into a run of n out of W slots with probability at most n/W + 2^-32."""
+
+_SLACK = 2.0**-40
+"""The shares of the capital are rounded. The kernel's limit allows for far more."""
+
+_MOST_BLOCKS = 32
+_MOST_WEIGHTED = 1024
+_MOST_WEIGHT = 65_535
 
 _REMEMBERED_UNITS = 2500
 """Up to so many units, what a device says about each is remembered; beyond, it would take too much room, and too long to come back."""
@@ -59,6 +67,10 @@ class Capital:
     def total(self) -> float:
         """Return the capital of all of them."""
         return self.past + self.windows * self.window
+
+    def times(self, factor: float) -> Capital:
+        """Return the same with this part of the capital."""
+        return replace(self, past=self.past * factor, window=self.window * factor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +97,7 @@ class Bet:
 
 _P = "p, of one symbol"
 _SYMBOLS = "p + (a - 1) q, of a symbols"
-_UNITS = "a (1/k + 2^-32), of a attributes"
+_UNITS = "w/W + a 2^-32, of a questions that weigh w of W"
 
 _SYMBOLS_CAPITAL = {
     # Half of it for the whole past, which alone finds what comes too seldom.
@@ -103,7 +115,7 @@ _FREQUENCIES_CAPITAL = {"hashing": Capital(past=1 / 32)}
 # Hashing has eleven sixteenths in heavy hitters, which expose a device that supports one or a few categories. An eighth is for the
 # reports on each hash: it exposes a device that supports any set of categories, choosing the best symbol per hash, but a hash must recur
 # first. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in a mean over reports. In one over
-# devices it does (THREAT_MODEL.md, *Local hashing*).
+# devices it does (THREAT_MODEL.md, *Many categories*).
 # fmt: off
 BETS: tuple[Bet, ...] = (
     Bet(
@@ -242,8 +254,10 @@ class Sets:
     """Sizes up to half of the items, ascending: played by the whole past and by restart windows."""
     many: tuple[int, ...] = ()
     """Sizes above, ascending: that the others come too seldom. Played by the whole past alone: it takes long anyhow."""
+    weights: tuple[int, ...] = ()
+    """Of each item; empty where all are alike."""
     most: float
-    """A set of a items is hit with probability at most most + (a - 1) least."""
+    """A set of a items is hit with probability at most most + (a - 1) least, or w most + a least if they weigh w."""
     least: float
     capital: Capital
     """Shared evenly among the sizes."""
@@ -302,42 +316,67 @@ class Frequencies:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bets:
-    """All bets on the devices of a profile: two processes, whose capital adds up to at most 1 each."""
+class Block:
+    """A run of units with one coin, and the bets on what reports say about them."""
 
+    first_unit: int = 0
     units: int
     """The number of attributes or hashes that reports are about."""
+    first_question: int = 0
+    questions: int
+    """A number assigns a question. Each unit is one, or all units are one: hashes, and the only unit of categories."""
     symbols: int
     """The number of symbols that a report can say about a unit."""
     predictions: Predictions | None = None
-    reports: Sets | None = None
-    """Bets on the units of the reports that came."""
-    gaps: Sets | None = None
-    """Bets on the units of missing reports."""
     symbol_sets: Sets | None = None
     """Bets on symbols or categories, for reports about any unit."""
     heavy_hitters: HeavyHitters | None = None
     frequencies: Frequencies | None = None
+
+    def parts(self) -> dict[str, Predictions | Sets | HeavyHitters | Frequencies]:
+        """Return the parameters of the parts that are bet on, by name."""
+        parts = {
+            "predictions": self.predictions,
+            "symbol_sets": self.symbol_sets,
+            "heavy_hitters": self.heavy_hitters,
+            "frequencies": self.frequencies,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bets:
+    """All bets on the devices of a profile: two processes, whose capital adds up to at most 1 each."""
+
+    blocks: tuple[Block, ...]
+    """Units and questions are numbered from 0, block after block."""
+    reports: Sets | None = None
+    """Bets on the questions of the reports that came."""
+    gaps: Sets | None = None
+    """Bets on the questions of missing reports."""
     late: Sets | None = None
-    """Bets on the units of late reports, which had been settled as missing. A separate process."""
+    """Bets on the questions of late reports, which had been settled as missing. A separate process."""
     late_share: float = 0.0
     """The part of alpha that the process of late reports has."""
 
-    def parts(self) -> dict[str, Any]:
-        """Return the parameters of the parts that are bet on, by name."""
-        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_PARTS}
+    @property
+    def units(self) -> int:
+        """Return the number of units of all blocks."""
+        return sum(block.units for block in self.blocks)
+
+    def assignment(self) -> dict[str, Sets]:
+        """Return the parameters of the bets on questions, by name."""
+        parts = {"reports": self.reports, "gaps": self.gaps, "late": self.late}
         return {name: part for name, part in parts.items() if part is not None}
 
     def check(self) -> None:
         """Raise ValueError if a process begins with a capital of more than 1."""
-        parts = self.parts()
-        late = parts.pop("late").total if self.late is not None else 0.0
-        capital = sum(part.total for part in parts.values())
-        if capital > 1 or late > 1:
+        assignment = self.assignment()
+        late = assignment.pop("late").total if self.late is not None else 0.0
+        capital = sum(part.total for block in self.blocks for part in block.parts().values())
+        capital += sum(part.total for part in assignment.values())
+        if max(capital, late) > 1 + _SLACK:
             raise ValueError(f"the bets have {capital} and {late} of a capital of 1")
-
-
-_NO_PARTS = ("units", "symbols", "late_share")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,6 +396,11 @@ class Alphabet:
     """The digits of a hash."""
 
     @property
+    def questions(self) -> int:
+        """Return the number of questions that a number may assign: attributes, or 1."""
+        return self.units if self.mechanism == "harmony" else 1
+
+    @property
     def most(self) -> float:
         """Return p: the probability of the true symbol."""
         return (_ONE + (self.symbols - 1) * self.rule) / (self.symbols * _ONE)
@@ -367,21 +411,85 @@ class Alphabet:
         return (_ONE - self.rule) / (self.symbols * _ONE)
 
 
-def bets_on(alphabet: Alphabet) -> Bets:
-    """Return the bets of the table that the mechanism uses, with their parameters."""
-    capital = {bet.name: bet.capital[alphabet.mechanism] for bet in BETS if alphabet.mechanism in bet.capital}
-    late = _units(alphabet, capital.get("late: too many"))
+def bets_on(alphabets: Sequence[Alphabet], weights: Sequence[int] = ()) -> Bets:
+    """Return the bets of the table that a profile's blocks use, with their parameters.
+
+    Parameters
+    ----------
+    alphabets : sequence of Alphabet
+        One per block: a run of units with one coin.
+    weights : sequence of int, optional
+        Of each question of all blocks: a number assigns it with probability weight/sum. All alike where they are not given.
+    """
+    if not 1 <= len(alphabets) <= _MOST_BLOCKS:
+        raise ValueError(f"a profile has 1 to {_MOST_BLOCKS} blocks of attributes with one coin, got {len(alphabets)}")
+    questions = sum(alphabet.questions for alphabet in alphabets)
+    kept = _checked_weights(weights, questions)
+    late = _questions(questions, kept, _row("harmony")["late: too many"])
     return Bets(
+        blocks=_numbered([_block(alphabet, len(alphabets)) for alphabet in alphabets]),
+        reports=_questions(questions, kept, _row("harmony")["reports: too many"]),
+        gaps=_questions(questions, kept, _row("harmony")["gaps: too many"]),
+        late=late,
+        late_share=0.0 if late is None else _LATE_SHARE,
+    )
+
+
+def _row(mechanism: str) -> dict[str, Capital]:
+    """Return the capital of each bet that a mechanism uses, by name."""
+    return {bet.name: bet.capital[mechanism] for bet in BETS if mechanism in bet.capital}
+
+
+def _checked_weights(weights: Sequence[int], questions: int) -> tuple[int, ...]:
+    """Return the weights, or none if all are alike."""
+    if weights and len(weights) != questions:
+        raise ValueError(f"each question has one weight, got {len(weights)} weights for {questions} questions")
+    wrong = [weight for weight in weights if not 1 <= weight <= _MOST_WEIGHT]
+    if wrong:
+        raise ValueError(f"a weight is a whole number from 1 to {_MOST_WEIGHT:,}, got {wrong[0]}")
+    if len(set(weights)) <= 1:
+        return ()
+    if questions > _MOST_WEIGHTED:
+        raise ValueError(
+            f"at most {_MOST_WEIGHTED:,} questions can have weights, got {questions}. Leave the weights out."
+        )
+    return tuple(weights)
+
+
+def _block(alphabet: Alphabet, blocks: int) -> Block:
+    """Return the bets on one block of several, which share the capital evenly, numbered as if it were the first."""
+    row = _row(alphabet.mechanism)
+    capital = {name: each.times(_share(row, blocks)) for name, each in row.items()}
+    return Block(
         units=alphabet.units,
+        questions=alphabet.questions,
         symbols=alphabet.symbols,
         predictions=_predictions(alphabet, capital),
-        reports=_units(alphabet, capital.get("reports: too many")),
-        gaps=_units(alphabet, capital.get("gaps: too many")),
         symbol_sets=_symbol_sets(alphabet, capital.get("symbols: too many")),
         heavy_hitters=_heavy_hitters(alphabet, capital.get("heavy hitters")),
         frequencies=_frequencies(alphabet, capital.get("own frequencies: too many")),
-        late=late,
-        late_share=0.0 if late is None else _LATE_SHARE,
+    )
+
+
+def _share(row: Mapping[str, Capital], blocks: int) -> float:
+    """Return the part of its row's capital that each of several blocks has. One alone has its row's."""
+    if blocks == 1:
+        return 1.0
+    assignment = sum(_row("harmony")[name].total for name in _ASSIGNMENT)
+    of_row = 1 - sum(row[name].total for name in _ASSIGNMENT if name in row)
+    return (1 - assignment) / of_row / blocks
+
+
+_ASSIGNMENT = ("reports: too many", "gaps: too many")
+
+
+def _numbered(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Number units and questions block after block."""
+    units = accumulate((block.units for block in blocks), initial=0)
+    questions = accumulate((block.questions for block in blocks), initial=0)
+    return tuple(
+        replace(block, first_unit=unit, first_question=question)
+        for block, unit, question in zip(blocks, units, questions, strict=False)
     )
 
 
@@ -398,12 +506,14 @@ def _predictions(alphabet: Alphabet, capital: Mapping[str, Capital]) -> Predicti
     )
 
 
-def _units(alphabet: Alphabet, capital: Capital | None) -> Sets | None:
-    """Sets of attributes. Too few need no bets: what does not come is a gap, and what is no gap comes."""
-    if capital is None or alphabet.units == 1:
+def _questions(questions: int, weights: tuple[int, ...], capital: Capital) -> Sets | None:
+    """Sets of questions. Too few need no bets: what does not come is a gap, and what is no gap comes."""
+    if questions == 1:
         return None
-    each = 1 / alphabet.units + _ROUNDING
-    return Sets(items=alphabet.units, few=up_to_half(alphabet.units, 4), most=each, least=each, capital=capital)
+    each = 1 / questions + _ROUNDING
+    most, least = (1 / sum(weights), _ROUNDING) if weights else (each, each)
+    few = up_to_half(questions, 4)
+    return Sets(items=questions, few=few, weights=weights, most=most, least=least, capital=capital)
 
 
 def _symbol_sets(alphabet: Alphabet, capital: Capital | None) -> Sets | None:

@@ -67,12 +67,14 @@ def _coded(columns: Sequence[Ints]) -> Ints:
     """One number per row, in the order of the rows: digits of a number whose places are as wide as the columns' values."""
     if not len(columns[0]):
         return np.zeros(0, np.int64)
-    digits = [column.astype(np.int64) - int(column.min()) for column in columns]
+    digits = [column.astype(np.int64, copy=False) - int(column.min()) for column in columns]
     widths = [int(digit.max()) + 1 for digit in digits]
     if math.prod(widths) > _LARGEST_CODE:  # then their ranks: at most as many as there are rows
         digits = [np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.int64) for column in columns]
         widths = [int(digit.max()) + 1 for digit in digits]
     code = np.zeros(len(columns[0]), np.int64)
     for digit, width in zip(digits, widths, strict=True):
-        code = code * width + digit
+        if width > 1:
+            code *= width
+            code += digit
     return code

@@ -31,7 +31,10 @@ class Standing(enum.Enum):
         "It has used every report number of its profile's lifetime, or says so: it reports no more.",
     )
     STOPPED = "stopped", "It says that its own sources of randomness do not suffice: it does not report until they do."
-    FAILING = "sensor failing", "It says that a sensor fails, and which one: it does not report until all of them work."
+    FAILING = (
+        "sensor failing",
+        "It says that a sensor fails, and which one: its reports lack that reading, or there are none if it has no other sensor.",
+    )
     NEW = "new", "Registered, and not heard yet."
     SILENT = (
         "silent",

@@ -22,7 +22,6 @@ __all__ = [
     "MOVING_COLUMNS",
     "NO_HOLES",
     "STATE_COLUMNS",
-    "UNKNOWN_DEVICE",
     "Aged",
     "BucketSpanTable",
     "Counts",
@@ -41,6 +40,7 @@ __all__ = [
     "Positions",
     "PrunedTable",
     "Questions",
+    "RollupTable",
     "Rows",
     "Slots",
     "StoredState",
@@ -236,10 +236,6 @@ class TallyTable:
         return len(self.profile)
 
 
-UNKNOWN_DEVICE = 0
-"""In the place of a device: whose reports they were is not known any more. No device has this id."""
-
-
 @dataclass
 class DeviceTallyTable:
     """The accepted reports of each device, one row per time bucket, device, attribute (or category) and state, in this order."""
@@ -247,7 +243,6 @@ class DeviceTallyTable:
     bucket: Ints
     """Start of the bucket, Unix seconds."""
     device: Ints
-    """Or `UNKNOWN_DEVICE`, once for what counts and once for what was withdrawn."""
     index: Ints
     plus: Ints
     minus: Ints
@@ -256,6 +251,28 @@ class DeviceTallyTable:
 
     def __len__(self) -> int:
         return len(self.device)
+
+
+@dataclass
+class RollupTable:
+    """Accepted reports, one row per profile, unit of time, device, attribute (or category) and `forfeits`, in this order."""
+
+    profile: Ints
+    start: Ints
+    """Start of the unit, Unix seconds; 0 for reports without a time."""
+    device: Ints
+    index: Ints
+    forfeits: Ints
+    """The number of earlier pardons that left the device's reports withdrawn for good. Rows below its present number do not count."""
+    plus: Ints
+    minus: Ints
+
+    def __len__(self) -> int:
+        return len(self.profile)
+
+    def at(self, rows: slice | npt.NDArray[np.bool_] | Ints) -> RollupTable:
+        """Return some rows."""
+        return RollupTable(**{name: column[rows] for name, column in vars(self).items()})
 
 
 @dataclass
@@ -398,7 +415,7 @@ class Counts:
     @property
     def exposed(self) -> int:
         """Reports that were refused because a layer objected to them, or to their device."""
-        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED)
+        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.NO_READING)
         return sum(count for verdict, count in self.verdicts.items() if verdict not in harmless)
 
     @property
@@ -436,6 +453,9 @@ class StoredState:
     """The newest bucket that retention has taken something from."""
     spans_from: int
     """The bucket that `bucket_spans` begins with."""
+    fine_from: int
+    day: int
+    """Tallies of buckets before the first are kept by days of this many seconds."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Verdict(enum.IntEnum):
     REDELIVERED = 1, None, Blame.NOBODY, False, "The same bytes again: harmless, counted once."
     MALFORMED = (
         2, Layer.PARSE, Blame.NETWORK, False,
-        "Not a frame: wrong version, flags, mechanism, length or number.",
+        "Not a frame: wrong version, flags, length or number.",
     )  # fmt: skip
     DEVICE = (
         3,
@@ -97,7 +97,7 @@ class Verdict(enum.IntEnum):
     RULE = 11, Layer.RULE, Blame.DEVICE, True, "Tossed with another budget than the profile's."
     SUPPORT = (
         12, Layer.SUPPORT, Blame.DEVICE, True,
-        "A codeword for another attribute than the number assigns, or for none.",
+        "A codeword for another question than the number assigns, or for none.",
     )  # fmt: skip
     STRUCTURE = 13, Layer.STRUCTURE, Blame.DEVICE, True, "Not a codeword of the profile's projection."
     STATISTICS = (
@@ -107,6 +107,10 @@ class Verdict(enum.IntEnum):
     WITHDRAWN = (
         15, Layer.WITHDRAWAL, Blame.EARLIER, True,
         "Nothing wrong with it, but its device has been exposed.",
+    )  # fmt: skip
+    NO_READING = (
+        16, None, Blame.NOBODY, True,
+        "Its device says that the sensor gave no reading: the number is used, and no estimate changes.",
     )  # fmt: skip
 
     @property

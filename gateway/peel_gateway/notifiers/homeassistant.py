@@ -9,16 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from peel_core.topics import topic_level
 from peel_gateway.settings import Settings
+from peel_gateway.settings.alerts import Alert
 
 __all__ = ["Discovery", "estimate_topic"]
 
 _MOST_FIGURES = 100
 """Profiles with more estimates get no entities, because their estimates have no fixed positions in the published list."""
+_MEDIAN = (
+    "(value_json.distributions | selectattr('attribute', 'eq', '%s') | map(attribute='quantiles') | sum(start=[])"
+    " | selectattr('part', 'eq', 0.5) | first | default({}))"
+)
+"""The template expression of an attribute's median. It uses the name, because the list has only distributions with reports."""
 _MISSED = 3
 """Home Assistant hides a value after this many missed publications."""
 
@@ -69,9 +76,9 @@ _COUNTS = (
 """Entities about the gateway: id, name, field of the summary, state class, icon."""
 
 
-def estimate_topic(base: str, profile: str, group: str | None) -> str:
-    """Return the topic of a profile's estimates, for all devices or for one group."""
-    return "/".join([base, "estimates", profile, *([group] if group else [])])
+def estimate_topic(base: str, profile: str, tag: str | None) -> str:
+    """Return the topic of a profile's estimates, for all devices or for those with a tag."""
+    return "/".join([base, "estimates", profile, *([topic_level(tag)] if tag else [])])
 
 
 class Discovery:
@@ -100,11 +107,17 @@ class Discovery:
         """Topic on which Home Assistant publishes that it has started."""
         return f"{self._prefix}/status"
 
-    def configs(self, estimates: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    def configs(self, estimates: Sequence[Mapping[str, Any]], alerts: Iterable[Alert] = ()) -> dict[str, str]:
         """Return one message per entity, by topic."""
-        found = [*self._figures(estimates), *self._counts(), self._exposure()]
+        found = [
+            *self._figures(estimates),
+            *self._medians(estimates),
+            *self._counts(),
+            self._exposure(),
+            *map(self._alert, alerts),
+        ]
         return {
-            f"{self._prefix}/{component}/{self._node}/{name}/config": json.dumps(
+            self._topic(component, name): json.dumps(
                 {
                     "unique_id": f"{self._node}_{name}",
                     "object_id": _slug(f"{self._node}_{name}"),
@@ -115,29 +128,48 @@ class Discovery:
             for component, name, config in found
         }
 
+    def alert_topic(self, alert: str) -> str:
+        """Return the topic of an alert's message."""
+        return self._topic("binary_sensor", _alert_id(alert))
+
+    def _topic(self, component: str, name: str) -> str:
+        return f"{self._prefix}/{component}/{self._node}/{name}/config"
+
     def _figures(self, estimates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for table in estimates:
             if table["figures"] > _MOST_FIGURES:
                 continue
-            group = f" ({table['group']})" if table["group"] else ""
-            topic = estimate_topic(self._base, table["profile"], table["group"])
             for place, row in enumerate(table["estimates"]):
                 # The template uses the position, because a category's name is arbitrary text and must not become part of a template.
                 # The id uses the name, so that an attribute keeps its history when another is added before it.
                 value = f"value_json.estimates[{place}]"
-                window = "window=value_json.window, since=value_json.since"
-                config: dict[str, Any] = {
-                    "name": f"{row['name']}{group}",
-                    "state_topic": topic,
-                    "value_template": f"{{{{ {value}.value }}}}",
-                    "json_attributes_topic": topic,
-                    "json_attributes_template": f"{{{{ dict({value}, {window}) | tojson }}}}",
-                    "state_class": "measurement",
-                    "expire_after": self._expire,
-                    **_unit(row["name"], row["unit"]),
-                }
-                parts = [table["profile"], *([table["group"]] if table["group"] else []), _id_part(row["name"])]
-                yield "sensor", "-".join(parts), config
+                yield self._estimate(table, row["name"], row["name"], row["unit"], _id_part(row["name"]), value)
+
+    def _medians(self, estimates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        for table in estimates:
+            for row in table["distributions"]:
+                name = row["attribute"]
+                yield self._estimate(table, f"{name} median", name, row["unit"], f"{name}--median", _MEDIAN % name)
+
+    def _estimate(
+        self, table: Mapping[str, Any], title: str, name: str, unit: str, id_part: str, value: str
+    ) -> tuple[str, str, dict[str, Any]]:
+        """Return the sensor of a value with its interval, which the template expression `value` finds."""
+        tag = f" ({table['tag']})" if table["tag"] else ""
+        topic = estimate_topic(self._base, table["profile"], table["tag"])
+        window = "window=value_json.window, since=value_json.since"
+        config: dict[str, Any] = {
+            "name": f"{title}{tag}",
+            "state_topic": topic,
+            "value_template": f"{{{{ {value}.value }}}}",
+            "json_attributes_topic": topic,
+            "json_attributes_template": f"{{{{ dict({value}, {window}) | tojson }}}}",
+            "state_class": "measurement",
+            "expire_after": self._expire,
+            **_unit(name, unit),
+        }
+        parts = [table["profile"], *([_id_part(table["tag"])] if table["tag"] else []), id_part]
+        return "sensor", "-".join(parts), config
 
     def _counts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for name, title, where, kind, icon in _COUNTS:
@@ -160,6 +192,24 @@ class Discovery:
             "icon": "mdi:shield-alert",
         }
         return "event", "exposure", config
+
+    def _alert(self, alert: Alert) -> tuple[str, str, dict[str, Any]]:
+        topic = f"{self._base}/alert/{alert.name}"
+        config = {
+            "name": alert.name,
+            "state_topic": topic,
+            "value_template": "{{ value_json.state }}",
+            "payload_on": "active",
+            "payload_off": "inactive",
+            "json_attributes_topic": topic,
+            "device_class": "problem",
+            "expire_after": self._expire,
+        }
+        return "binary_sensor", _alert_id(alert.name), config
+
+
+def _alert_id(name: str) -> str:
+    return f"alert-{_id_part(name)}"
 
 
 def _id_part(name: str) -> str:

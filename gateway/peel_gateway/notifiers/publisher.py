@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Publish the estimates of a recent window over MQTT at intervals, with Home Assistant discovery; keep the last ones for the metrics."""
+"""Publish estimates of a recent window and alerts over MQTT at intervals, with Home Assistant discovery; keep the last ones for metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 from peel_core.topics import fleet_topic
 from peel_gateway.logs import Log
 from peel_gateway.model.standing import Standing
+from peel_gateway.notifiers.alerts import Alerts
 from peel_gateway.notifiers.homeassistant import Discovery, estimate_topic
+from peel_gateway.queries.estimates import WIDEST
 from peel_gateway.queries.views import Views
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import StoreError
@@ -21,7 +23,7 @@ __all__ = ["EstimatePublisher"]
 _STOP_SECONDS = 30.0
 _LEAST_SECONDS = 1.0
 _PUBLISHED = (
-    *("profile", "group", "members", "note", "mechanism", "window", "window_seconds", "since"),
+    *("profile", "tag", "members", "note", "window", "window_seconds", "since"),
     *("n", "devices", "withdrawn", "computed"),
 )
 _PUBLISHED_OF_FIGURES = ("name", "unit", "value", "low", "high", "n", "too_few", "devices", "withdrawn")
@@ -39,6 +41,8 @@ class EstimatePublisher:
     ----------
     publish_retained : callable
         Publishes a retained text.
+    publish_event : callable
+        Publishes an event, given by its name and its document.
     is_leader : callable
         Whether this worker publishes; one worker of a fleet does.
     """
@@ -49,6 +53,7 @@ class EstimatePublisher:
         fleet: str,
         views: Views,
         publish_retained: PublishRetained,
+        publish_event: Callable[[str, Mapping[str, object]], None],
         version: str,
         *,
         is_leader: Callable[[], bool] = lambda: True,
@@ -60,18 +65,20 @@ class EstimatePublisher:
         self._is_leader = is_leader
         self._base = fleet_topic(fleet, "gateway", settings.gateway_name)
         self._discovery = Discovery(settings, fleet, self._base, version) if settings.publish_homeassistant else None
+        self.alerts = Alerts(settings.alerts, views, self._base, publish_retained, publish_event, is_leader=is_leader)
         self._announced: dict[str, str] = {}
+        self._topics: frozenset[str] = frozenset()
         self._asked = threading.Event()
         self._renew = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self.estimates: Sequence[Mapping[str, Any]] = ()
-        """The last estimates, of all devices and of each group."""
+        """The last estimates, of all devices and of each tag."""
 
     @property
     def topics(self) -> Sequence[str]:
-        """Topics to subscribe to: Home Assistant's birth message."""
-        return [] if self._discovery is None else [self._discovery.birth_topic]
+        """Topics to subscribe to: the states of alerts and Home Assistant's birth message."""
+        return [*self.alerts.topics, *([] if self._discovery is None else [self._discovery.birth_topic])]
 
     def start(self) -> None:
         if self._seconds:
@@ -88,8 +95,15 @@ class EstimatePublisher:
         self._renew.set()
         self._asked.set()
 
+    def on_connect(self) -> None:
+        """Publish everything soon, and let the alerts read their states back."""
+        self.alerts.on_connect()
+        self.publish_all()
+
     def on_message(self, topic: str, payload: bytes) -> bool:
-        """Handle Home Assistant's birth message: publish everything again. Return False for any other message."""
+        """Handle states of alerts, and Home Assistant's birth message: publish everything again. Return False for any other message."""
+        if self.alerts.on_message(topic, payload):
+            return True
         if self._discovery is None or topic != self._discovery.birth_topic:
             return False
         if payload == b"online":
@@ -107,6 +121,7 @@ class EstimatePublisher:
                     self._publish()
                 else:
                     self.estimates = ()
+                    self.alerts.rest()
             except StoreError as error:
                 _log.warning("estimates are not published: the store cannot be read", cause=error)
             except Exception:
@@ -116,15 +131,19 @@ class EstimatePublisher:
     def _publish(self) -> None:
         """Publish the recent estimates and the summary.
 
-        Estimates of the whole fleet use stored sums, which is quick. Estimates of groups need each device's reports from the log.
+        Estimates of the whole fleet use stored sums, which is quick. Those of tags need each device's reports from the log.
         """
         found = [_published(table) for table in self._views.recent(self._window)]
         self.estimates = found
-        for table in found:
-            self._publish_retained(estimate_topic(self._base, table["profile"], table["group"]), json.dumps(table))
+        tables = {estimate_topic(self._base, each["profile"], each["tag"]): json.dumps(each) for each in found}
+        for topic, text in {**dict.fromkeys(self._topics, ""), **tables}.items():  # empty where a tag is gone
+            self._publish_retained(topic, text)
+        self._topics = frozenset(tables)
+        gone = self.alerts.evaluate()
         self._publish_retained(f"{self._base}/summary", json.dumps(self._summary()))
         if self._discovery is not None:
-            self._announce(self._discovery.configs(found))
+            self._announced |= {self._discovery.alert_topic(name): "" for name in gone}
+            self._announce(self._discovery.configs(found, self.alerts.alerts.values()))
 
     def _announce(self, configs: Mapping[str, str]) -> None:
         """Publish changed discovery messages, or all if requested. An empty message removes an entity that is gone."""
@@ -155,4 +174,19 @@ def _published(table: Mapping[str, Any]) -> dict[str, Any]:
         {key: row[key] for key in _PUBLISHED_OF_FIGURES} | ({"value": None} if row["too_few"] else {})
         for row in table["estimates"]
     ]
-    return {key: table[key] for key in _PUBLISHED} | {"figures": table["figures"], "estimates": rows}
+    return {key: table[key] for key in _PUBLISHED} | {
+        "figures": table["figures"],
+        "estimates": rows,
+        "distributions": [_published_distribution(each) for each in table["distributions"]],
+    }
+
+
+def _published_distribution(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the published columns of a distribution. A quantile whose interval is too wide has no value, like an estimate."""
+    low, high = row["range"]
+
+    def published(quantile: Mapping[str, Any]) -> dict[str, Any]:
+        too_few = quantile["high"] - quantile["low"] > 2 * WIDEST * (high - low)
+        return {**quantile, "n": row["n"], "too_few": too_few} | ({"value": None} if too_few else {})
+
+    return {"attribute": row["attribute"], "unit": row["unit"], "quantiles": list(map(published, row["quantiles"]))}

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypedDict
 
-from peel_core.primitives import MAX_WIDTH
+from peel_core.kinds import CHOICE
+from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import BEST_EPSILON, DAY, Task, composed_epsilon, half_width, reports_for, seconds_for
 
@@ -21,8 +22,8 @@ YEAR_DAYS = 365
 
 
 class PlannedTask(TypedDict):
-    mechanism: str
-    size: int
+    attributes: list[str]
+    questions: int
     devices: int
     interval_s: float
     epsilon: float
@@ -43,6 +44,7 @@ class TimeUntil(TypedDict):
 
 
 class Accuracy(TypedDict):
+    of: str
     half_width: HalfWidths
     until: list[TimeUntil]
 
@@ -85,8 +87,8 @@ def outlook(solved: Solved, accuracy: float | None = None) -> Outlook:
     task = solved.task
     return {
         "task": {
-            "mechanism": task.subject.mechanism,
-            "size": task.subject.size,
+            "attributes": [f"{each.name} ({each.kind})" for each in task.subject.attributes],
+            "questions": len(task.subject.questions(task.epsilon)),
             "devices": task.devices,
             "interval_s": round(task.interval_s, 3),
             "epsilon": round(task.epsilon, 4),
@@ -103,6 +105,7 @@ def outlook(solved: Solved, accuracy: float | None = None) -> Outlook:
 def _accuracy(task: Task, wanted: float | None) -> Accuracy:
     steps = sorted({*ACCURACIES, *([] if wanted is None else [wanted])}, reverse=True)
     return {
+        "of": task.subject.worst(task.epsilon).name,
         "half_width": {
             "hour": rounded(half_width(task, 3600)),
             "day": rounded(half_width(task, DAY)),
@@ -151,7 +154,7 @@ def rounded(value: float) -> float:
 
 _ENOUGH_EPSILON = 4.0
 
-_MANY_ATTRIBUTES = 16
+_MANY_QUESTIONS = 16
 
 _FEW_DEVICES = 20
 
@@ -166,7 +169,7 @@ def advice(task: Task) -> list[str]:
 
 
 def _about_epsilon(task: Task) -> Iterator[str]:
-    if task.subject.numeric and task.epsilon > _ENOUGH_EPSILON:
+    if task.subject.signs and task.epsilon > _ENOUGH_EPSILON:
         gained = 1 - half_width(task, DAY) / half_width(replace(task, epsilon=_ENOUGH_EPSILON), DAY)
         yield (
             f"epsilon {task.epsilon:g} reveals more than {_ENOUGH_EPSILON:g} and makes intervals only {gained:.1%} narrower: "
@@ -178,7 +181,7 @@ def _about_epsilon(task: Task) -> Iterator[str]:
             f"epsilon adds up to {per_day:,.0f} a day for each device: a constant reading does not stay private for long. Report "
             "less often, or give the profile a smaller quota"
         )
-    if task.subject.numeric and per_day < BEST_EPSILON and task.epsilon < BEST_EPSILON / 2:
+    if task.subject.signs and per_day < BEST_EPSILON and task.epsilon < BEST_EPSILON / 2:
         yield (
             f"the same {per_day:.2g} a day would be used better by one report of epsilon {min(per_day, BEST_EPSILON):.2g} than by "
             f"{task.reports_per_day:.3g} of {task.epsilon:.2g}"
@@ -187,18 +190,17 @@ def _about_epsilon(task: Task) -> Iterator[str]:
 
 def _about_size(task: Task) -> Iterator[str]:
     subject = task.subject
-    if subject.numeric and subject.size > _MANY_ATTRIBUTES:
+    questions = len(subject.questions(task.epsilon))
+    if questions > _MANY_QUESTIONS:
         yield (
-            f"each of the {subject.size} attributes gets one report in {subject.size}, so intervals are {subject.size**0.5:.0f} times "
-            "as wide as with one: leave out attributes that you do not need, or split the fleet into profiles of fewer attributes"
+            f"each of the {questions} questions gets about one report in {questions}, so intervals are {questions**0.5:.0f} times "
+            "as wide as with one: leave out attributes and thresholds that you do not need, or split the fleet into several profiles"
         )
-    if subject.numeric and subject.size == 1:
-        return
-    if not subject.numeric and not subject.hashes and subject.cap(task.epsilon) > _LARGE_CAP:
-        yield (
-            f"one forged answer counts for {subject.cap(task.epsilon):.0f} honest ones before it is exposed: use local hashing"
-            + (", or merge categories" if subject.size <= MAX_WIDTH else "")
-        )
+    for question in subject.questions(task.epsilon):
+        cap = RULE_ONE / rule(int(task.epsilon * EPSILON_ONE), question.outcomes)
+        if question.form == CHOICE and cap > _LARGE_CAP:
+            name = subject.attributes[question.attribute].name
+            yield f"{name}: one forged answer counts for {cap:.0f} honest ones before it is exposed: use kind hashed, or merge categories"
 
 
 def _about_devices(task: Task) -> Iterator[str]:

@@ -149,7 +149,7 @@ def _subject(given: Given, epsilon: float) -> Subject:
         return given.subject
     if given.categories is not None:
         return Subject.categories(given.categories, epsilon)
-    return Subject.attributes(given.attributes or 1)
+    return Subject.means(given.attributes or 1)
 
 
 def _solve_devices(given: Given, task: Task, half: float) -> Task:

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
-from peel_core import Profile, choice, mechanisms
+from peel_core import Profile, choice
+from peel_core.fields import MICRO
+from peel_core.kinds import HASHED, KINDS, SIGN, Attribute, Question, kind_for_categories
 from peel_core.primitives import EPSILON_ONE
 from peel_gateway.mechanisms.intervals import Z95
 
@@ -24,49 +27,83 @@ DAY = 86_400
 
 @dataclass(frozen=True)
 class Subject:
-    """The measured quantity: means of `size` numeric attributes, or frequencies of `size` categories."""
+    """The measured quantities: the attributes of a profile. The statistic with the widest interval decides."""
 
-    mechanism: str
-    size: int
+    attributes: tuple[Attribute, ...]
 
     @classmethod
     def of(cls, profile: Profile) -> Subject:
         """Return the subject of a profile."""
-        return cls(profile.mechanism, profile.size)
+        return cls(profile.attributes)
 
     @classmethod
     def categories(cls, count: int, epsilon: float) -> Subject:
-        """Return a subject of categories with the better mechanism: kRR or local hashing."""
-        return cls(mechanisms.for_categories(count, _q20(epsilon)).name, count)
+        """Return a subject of one attribute with so many categories, of the better kind."""
+        kind = kind_for_categories(count, _q20(epsilon))
+        names = tuple(f"c{place + 1}" for place in range(count)) if kind == "category" else ()
+        return cls((Attribute("attribute_1", kind, domain=count, categories=names),))
 
     @classmethod
-    def attributes(cls, count: int) -> Subject:
-        """Return a subject of numeric attributes."""
-        return cls(mechanisms.for_attributes().name, count)
+    def means(cls, count: int) -> Subject:
+        """Return a subject of so many means."""
+        names = (f"attribute_{place + 1}" for place in range(count))
+        return cls(tuple(Attribute(name, "mean", high_micro=MICRO) for name in names))
+
+    def questions(self, epsilon: float) -> list[Question]:
+        """Return the questions that reports answer at this epsilon."""
+        return list(_questions(self.attributes, _q20(epsilon)))
+
+    @cached_property
+    def slots(self) -> int:
+        """The number of slots that numbers assign: each question has as many as its weight."""
+        return sum(question.weight for question in self.questions(1.0))
 
     @property
-    def numeric(self) -> bool:
-        return not mechanisms.by_name(self.mechanism).categorical
+    def signs(self) -> bool:
+        """Whether all answers are signs, so that no attribute has categories."""
+        return all(KINDS[attribute.kind].numeric for attribute in self.attributes)
 
-    @property
-    def hashes(self) -> bool:
-        """Whether categories are hashed: the influence of a forged report then does not grow with their number."""
-        return mechanisms.by_name(self.mechanism).hashes
+    def share(self, question: Question) -> float:
+        """Return the share of reports that answer a question."""
+        return question.weight / self.slots
 
     def symbols(self, epsilon: float) -> int:
-        """Return the number of indices that a codeword can have."""
-        return mechanisms.by_name(self.mechanism).symbols(self.size, _q20(epsilon))
+        """Return the number of columns that honest codewords have."""
+        return sum(question.symbols for question in self.questions(epsilon))
 
     def cap(self, epsilon: float) -> float:
-        """Return the influence of one forged report, in honest reports."""
-        return self._cost(epsilon).cap
+        """Return the greatest influence of one forged report on the statistics of its question, in honest reports."""
+        return max(cost.cap for _, cost in self._costs(epsilon))
 
     def spread(self, epsilon: float) -> float:
         """Return the worst-case standard deviation of an estimate, as a part of its range, times the root of the number of reports."""
-        return math.sqrt(self._cost(epsilon).variance)
+        return math.sqrt(max(cost.variance / self.share(question) for question, cost in self._costs(epsilon)))
 
-    def _cost(self, epsilon: float) -> choice.Cost:
-        return mechanisms.by_name(self.mechanism).cost(self.size, _q20(epsilon))
+    def worst(self, epsilon: float) -> Attribute:
+        """Return the first attribute with the widest intervals."""
+        question, _ = max(self._costs(epsilon), key=lambda pair: pair[1].variance / self.share(pair[0]))
+        return self.attributes[question.attribute]
+
+    def _costs(self, epsilon: float) -> list[tuple[Question, choice.Cost]]:
+        return [(question, _cost(question, _q20(epsilon))) for question in self.questions(epsilon)]
+
+
+def _cost(question: Question, epsilon_q20: int) -> choice.Cost:
+    """Return the cost of a question that every report answers. The sign about a threshold costs as much as that of a mean."""
+    if question.form == SIGN:
+        return choice.harmony_cost(epsilon_q20, 1)
+    return (
+        choice.hashing_cost(epsilon_q20) if question.form == HASHED else choice.krr_cost(epsilon_q20, question.symbols)
+    )
+
+
+@lru_cache(maxsize=64)
+def _questions(attributes: tuple[Attribute, ...], epsilon_q20: int) -> tuple[Question, ...]:
+    return tuple(
+        question
+        for place, attribute in enumerate(attributes)
+        for question in KINDS[attribute.kind].questions(attribute, place, epsilon_q20)
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.fleet.claims import Claim, claim_table
+from peel_gateway.fleet.device import no_such_tag
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import FleetSnapshot
@@ -25,11 +26,11 @@ from peel_gateway.model.standing import STANDINGS, Signs, Standing, expected_int
 from peel_gateway.model.tables import DeviceTable, NewestReports
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import responses
-from peel_gateway.queries.parameters import DeviceQuery
+from peel_gateway.queries.parameters import DeviceQuery, NotFoundError
 from peel_gateway.queries.responses import moment_or_none
 from peel_gateway.storage.store import Archive
 
-__all__ = ["DeviceCounts", "DeviceList"]
+__all__ = ["DeviceCounts", "DeviceList", "having"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -42,7 +43,7 @@ _MOST_QUIET = 86_400.0
 """Longest interval in seconds that counts. Devices claim their own interval, and one must not hide the silence of all others."""
 
 
-_SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "throttled", "faults")
+_SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "no_reading", "throttled", "faults")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +59,8 @@ class DeviceCounts:
     """Unix seconds at which the last report of any device was received."""
     quiet_after: float
     """Seconds without any report after which the fleet counts as silent; longer than any heard device's planned interval."""
-    rates: Mapping[tuple[str, str], float]
-    """Reports per second that active devices are planned to send, by profile and group ("" for devices in no group)."""
+    rates: Mapping[tuple[str, str | None], float]
+    """Reports per second that active devices are planned to send, by profile and tag; tag None is all devices of the profile."""
 
     def response(self, now: float) -> responses.DeviceStates:
         """Return the devices' part of the summary at this time (Unix seconds)."""
@@ -71,9 +72,9 @@ class DeviceCounts:
             "silent_seconds": None if silent is None or silent <= self.quiet_after else round(silent, 1),
         }
 
-    def rate(self, profile: str, group: str | None) -> float:
-        """Return the reports per second that a profile's active devices are planned to send, in one group or in all."""
-        return sum(rate for key, rate in self.rates.items() if key[0] == profile and group in (None, key[1]))
+    def rate(self, profile: str, tag: str | None) -> float:
+        """Return the reports per second that a profile's active devices are planned to send: those with a tag, or all."""
+        return self.rates.get((profile, tag), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,7 @@ class DeviceList:
         """Return a page of devices by id; `next` continues it."""
         snapshot = self._snapshot()
         directory = snapshot.devices
-        chosen = directory.per_device(
-            lambda info: query.profile in (None, info.profile) and query.group in (None, info.group), np.bool_
-        )
+        chosen = having(directory, query.profile, query.tag)
         if part := (query.find or "").strip().lower():
             chosen &= directory.per_device(lambda info: part in info.note.lower(), np.bool_) | _spelled(
                 directory.ids, part
@@ -167,11 +166,11 @@ class DeviceList:
         standings = signs.standings(now)
         received = _placed(directory.ids, reports.device, reports.last_received) / 1000
         active, silent = (standings == STANDINGS.index(each) for each in (Standing.ACTIVE, Standing.SILENT))
-        rates: defaultdict[tuple[str, str], float] = defaultdict(float)
+        rates: defaultdict[tuple[str, str | None], float] = defaultdict(float)
         per_info = np.bincount(directory.info_of[active], 1 / signs.interval[active], len(directory.infos))
         for info, rate in zip(directory.infos, per_info.tolist(), strict=True):
-            if rate:
-                rates[info.profile, info.group] += rate
+            for tag in (None, *info.tags) if rate else ():
+                rates[info.profile, tag] += rate
         states = np.bincount(standings, minlength=len(STANDINGS)).tolist()
         # Ignore times that a wrong clock set in the future.
         last_report = received[received <= now].max(initial=0.0)
@@ -251,6 +250,13 @@ class DeviceList:
         )
 
 
+def having(directory: DeviceDirectory, profile: str | None, tag: str | None) -> npt.NDArray[np.bool_]:
+    """Return whether each device has this profile and this tag, bool[D]; None matches all. NotFoundError if no device has the tag."""
+    if tag is not None and not any(tag in info.tags for info in directory.infos):
+        raise NotFoundError(f"tag: {no_such_tag(tag, directory.tags)}")
+    return directory.matching(profile, tag)
+
+
 def _placed(ids: npt.NDArray[np.uint32], devices: Ints, values: Ints) -> Ints:
     """Return each device's value, 0 where it has none, int64[N]; both lists of ids ascend."""
     if not len(devices):
@@ -273,7 +279,7 @@ def _entry(known: _Known, device: Device, reports: Mapping[Verdict, int], counte
     return {
         "device": device.label,
         "profile": device.profile,
-        "group": device.group or None,
+        "tags": list(device.tags),
         "state": known.standing.label,
         "note": device.note,
         "created": device.created,

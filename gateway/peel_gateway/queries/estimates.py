@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Estimates of the whole fleet or of groups of devices. docs/reference.md explains the fields."""
+"""Estimates of the whole fleet, or of the devices with a tag. docs/reference.md explains the fields."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Interval, Statistic, anonymous, estimates
+from peel_gateway.estimation.distribution import QUANTILES, Distribution, distributions
+from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
-from peel_gateway.model.tables import DeviceTallyTable
+from peel_gateway.model.tables import DeviceTallyTable, TallyTable
 from peel_gateway.queries import responses
 from peel_gateway.queries.parameters import QueryError
 from peel_gateway.queries.responses import moment, moment_or_none
@@ -27,10 +28,12 @@ __all__ = [
     "MOST_FIGURES",
     "WIDEST",
     "EstimateQuestion",
-    "Group",
+    "Tag",
     "estimate_tables",
     "figure_count",
-    "groups_of",
+    "interval_table",
+    "tags_of",
+    "tallies_of",
     "window_name",
     "windows",
     "with_plan",
@@ -54,26 +57,26 @@ def window_name(seconds: int) -> str:
 
 
 FEW = 10
-"""A group of fewer devices gets a warning: its estimate says nearly as much about each of them."""
+"""A tag with fewer devices gets a warning: its estimate says nearly as much about each of them."""
 
 
 @dataclass(frozen=True)
-class Group:
-    """The current devices of a group (a floor, a zone, a customer), by id."""
+class Tag:
+    """A tag (a floor, a zone, a customer) and the ids of the devices that have it now."""
 
     name: str
     members: frozenset[int]
 
     @property
     def note(self) -> str | None:
-        """A warning for small groups; None for others."""
+        """A warning if it has few devices, else None."""
         if len(self.members) >= FEW:
             return None
         count = f"{len(self.members)} device{'s' if len(self.members) > 1 else ''}"
         return f"only {count}: an estimate of so few says nearly as much about each of them as its own reports do"
 
-    def response(self) -> responses.Group:
-        return {"group": self.name, "members": len(self.members), "note": self.note}
+    def response(self) -> responses.Tag:
+        return {"tag": self.name, "members": len(self.members), "note": self.note}
 
     def part_of(self, tallies: DeviceTallyTable) -> DeviceTallyTable:
         """Return the rows of its devices."""
@@ -81,14 +84,9 @@ class Group:
         return DeviceTallyTable(**{name: column[rows] for name, column in vars(tallies).items()})
 
 
-def groups_of(devices: DeviceDirectory) -> list[Group]:
-    """Return all groups by name; devices without a group are left out."""
-    names = sorted({info.group for info in devices.infos if info.group})
-    return [_group(devices, name) for name in names]
-
-
-def _group(devices: DeviceDirectory, name: str) -> Group:
-    return Group(name, frozenset(devices.ids[devices.per_device(lambda info: info.group == name, np.bool_)].tolist()))
+def tags_of(devices: DeviceDirectory) -> list[Tag]:
+    """Return all tags by name. A device is a member of each of its tags."""
+    return [Tag(name, frozenset(ids.tolist())) for name, ids in devices.by_tag().items()]
 
 
 ENOUGH = 0.05
@@ -111,37 +109,84 @@ class EstimateQuestion:
     bucket_seconds: int | None
     devices: bool
     choice: Choice
-    groups: tuple[Group, ...] | None = None
+    tags: tuple[Tag, ...] | None = None
     """None for the whole fleet."""
+    above: float | None = None
+    """Also the share of readings above this, of readings that have a ladder."""
+
+    @property
+    def members(self) -> npt.NDArray[np.int64] | None:
+        """The devices of its tags, ascending; None for the whole fleet."""
+        if self.tags is None:
+            return None
+        return np.array(sorted(frozenset().union(*(tag.members for tag in self.tags))), np.int64)
 
     @property
     def key(self) -> tuple[object, ...]:
         """The key in the cache."""
-        return (self.profile.id, self.since, self.until, self.bucket_seconds, self.devices, self.choice, self.groups)
+        return (
+            self.profile.id,
+            self.since,
+            self.until,
+            self.bucket_seconds,
+            self.devices,
+            self.choice,
+            self.tags,
+            self.above,
+        )
+
+
+def tallies_of(
+    store: Archive, profile: Profile, since: float | None, until: float | None, *, devices: bool
+) -> DeviceTallyTable:
+    """Return the tallies of a span of time: of each device, from the log, or without devices, from the stored sums."""
+    if devices:
+        return store.device_tallies(profile.id, since=since, until=until)
+    return anonymous(store.tallies(profile.id, since=since, until=until))
 
 
 def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float) -> list[responses.Estimates]:
-    """Return one table for the whole span, or one per bucket; with groups, the same for each of them."""
+    """Return one table for the whole span, or one per bucket; with tags, the same for each of them."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
     sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
     _refuse_flood(question, sums.bucket)
-    tallies = anonymous(sums)
-    if question.devices:  # after the check of the size, because this reads the log
-        tallies = store.device_tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
-    if question.groups is None:
-        return _part_tables(question, share_cap, tallies, None, store.withdrawn_devices(profile.id))
-    found: list[responses.Estimates] = []
-    for group in question.groups:
-        part = group.part_of(tallies)
-        found += _part_tables(question, share_cap, part, group, len(np.unique(part.device[part.withdrawn != 0])))
-    return found
+    if not question.devices:
+        return _part_tables(question, share_cap, anonymous(sums), None, store.withdrawn_devices(profile.id))
+    found: dict[str | None, list[responses.Estimates]] = {}
+    for begin, end in _parts(question, sums):
+        tallies = store.device_tallies(
+            profile.id, since=begin, until=end, bucket_seconds=seconds, only=question.members
+        )
+        for tag in question.tags or (None,):
+            part = tallies if tag is None else tag.part_of(tallies)
+            gone = store.withdrawn_devices(profile.id) if tag is None else _withdrawn(part)
+            found.setdefault(tag.name if tag else None, []).extend(_part_tables(question, share_cap, part, tag, gone))
+    return [table for tables in found.values() for table in tables]
+
+
+def _withdrawn(tallies: DeviceTallyTable) -> int:
+    return len(np.unique(tallies.device[tallies.withdrawn != 0]))
+
+
+_REPORTS_AT_ONCE = 2_000_000
+"""Buckets of about this many reports are read together; bounds the memory of a query."""
+
+
+def _parts(question: EstimateQuestion, sums: TallyTable) -> list[tuple[float | None, float | None]]:
+    """Return spans of time that have some of the buckets each, and together all."""
+    if question.bucket_seconds is None or not len(sums):
+        return [(question.since, question.until)]
+    starts, where = np.unique(sums.bucket, return_inverse=True)
+    before = np.cumsum(np.bincount(where, sums.plus + sums.minus)) // _REPORTS_AT_ONCE
+    borders = starts[1:][np.diff(before) > 0].tolist()
+    return list(zip([question.since, *borders], [*borders, question.until], strict=True))
 
 
 def _part_tables(
-    question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, group: Group | None, withdrawn_devices: int
+    question: EstimateQuestion, share_cap: float, tallies: DeviceTallyTable, tag: Tag | None, withdrawn_devices: int
 ) -> list[responses.Estimates]:
-    """Return the estimates from some devices' tallies; `group` is None for the whole fleet."""
+    """Return the estimates from some devices' tallies; `tag` is None for the whole fleet."""
     rows = estimates(
         question.profile,
         tallies,
@@ -150,7 +195,7 @@ def _part_tables(
         known=question.devices,
         choice=question.choice,
     )
-    return [_estimates_table(row, group, withdrawn_devices) for row in rows]
+    return [_estimates_table(row, tag, withdrawn_devices, question.above) for row in rows]
 
 
 def figure_count(tables: list[responses.Estimates]) -> int:
@@ -161,11 +206,11 @@ def figure_count(tables: list[responses.Estimates]) -> int:
 def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> None:
     """Refuse a query with too many figures, such as a year in buckets of five minutes for hundreds of attributes."""
     buckets = len(np.unique(bucket)) if question.bucket_seconds else 1
-    parts = 1 if question.groups is None else len(question.groups)
+    parts = 1 if question.tags is None else len(question.tags)
     figures = buckets * parts * question.choice.count(question.profile)
     if figures > MOST_FIGURES:
         raise QueryError(
-            f"bucket: {buckets} buckets{f' of {parts} groups' if parts > 1 else ''} have {figures} figures, "
+            f"bucket: {buckets} buckets{f' of {parts} tags' if parts > 1 else ''} have {figures} figures, "
             f"more than {MOST_FIGURES}; ask for larger buckets, a shorter time or one name"
         )
 
@@ -197,13 +242,14 @@ def _missing(reports: int, half_width: float | None, goal: float) -> int | None:
     return None if half_width is None else max(0, ceil(reports * ((half_width / goal) ** 2 - 1)))
 
 
-def _estimates_table(found: Estimates, group: Group | None, withdrawn_devices: int) -> responses.Estimates:
+def _estimates_table(
+    found: Estimates, tag: Tag | None, withdrawn_devices: int, above: float | None
+) -> responses.Estimates:
     return {
         "profile": found.profile,
-        "mechanism": found.mechanism,
-        "group": group.name if group else None,
-        "members": len(group.members) if group else None,
-        "note": group.note if group else None,
+        "tag": tag.name if tag else None,
+        "members": len(tag.members) if tag else None,
+        "note": tag.note if tag else None,
         "start": moment_or_none(found.start),
         "seconds": found.seconds,
         "n": found.n,
@@ -215,6 +261,24 @@ def _estimates_table(found: Estimates, group: Group | None, withdrawn_devices: i
         "computed": moment(time.time()),
         "rate": None,
         "estimates": [_estimate_table(row) for row in found.estimates],
+        "distributions": [_distribution_table(each, above) for each in distributions(found.estimates)],
+    }
+
+
+def _distribution_table(found: Distribution, above: float | None) -> responses.Distribution:
+    inside = above is not None and found.range[0] <= above <= found.range[1]
+    return {
+        "attribute": found.attribute,
+        "unit": found.unit,
+        "range": list(found.range),
+        "n": found.n,
+        "shares_above": [
+            {"threshold": rung, **interval_table(share)} for rung, share in zip(found.rungs, found.above, strict=True)
+        ],
+        "quantiles": [{"part": part, **interval_table(found.quantile(part))} for part in QUANTILES],
+        "above": {"threshold": above, **interval_table(found.share_above(above))}
+        if above is not None and inside
+        else None,
     }
 
 
@@ -223,16 +287,19 @@ def _estimate_table(row: Estimate) -> responses.Estimate:
     low, high = row.published.unclipped.low, row.published.unclipped.high
     half = None if low is None or high is None else (high - low) / 2 / (row.range[1] - row.range[0])
     return {
-        "name": row.name,
-        "unit": row.unit,
+        "name": row.about.name,
+        "attribute": row.about.attribute.name,
+        "kind": row.about.attribute.kind,
+        "unit": row.about.unit,
+        "threshold": row.about.threshold,
         "range": list(row.range),
         "n": row.n,
         "devices": row.devices,
         **_figure_table(row.published),
         "over_devices": None if row.over_devices is None else _figure_table(row.over_devices),
-        "plain": _interval_table(row.plain),
+        "plain": interval_table(row.plain),
         "withdrawn": row.withdrawn,
-        "before_withdrawal": _interval_table(row.before),
+        "before_withdrawal": interval_table(row.before),
         "half_width": half,
         "reports_missing": _missing(row.n, half, ENOUGH),
         "seconds_missing": None,
@@ -241,12 +308,12 @@ def _estimate_table(row: Estimate) -> responses.Estimate:
     }
 
 
-def _figure_table(figure: Statistic) -> responses.Figure:
+def _figure_table(figure: Figure) -> responses.Figure:
     return {
         "over": figure.over,
-        **_interval_table(figure.within),
+        **interval_table(figure.within),
         "edge": figure.edge,
-        "unclipped": _interval_table(figure.unclipped),
+        "unclipped": interval_table(figure.unclipped),
         "n_effective": figure.effective,
         "influence": figure.influence,
         "influence_share": figure.influence_share,
@@ -254,5 +321,5 @@ def _figure_table(figure: Statistic) -> responses.Figure:
     }
 
 
-def _interval_table(interval: Interval) -> responses.Interval:
+def interval_table(interval: Interval) -> responses.Interval:
     return {"value": interval.value, "low": interval.low, "high": interval.high}

@@ -23,7 +23,8 @@ from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import DeviceTable, LogTable
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.queries.parameters import MOST_ITEMS, EstimateQuery, ExposureQuery, SpanQuery
+from peel_gateway.queries.devices import having
+from peel_gateway.queries.parameters import MOST_ITEMS, EstimateQuery, ExportQuery, ExposureQuery
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import Archive
 
@@ -49,14 +50,22 @@ class Source:
     snapshot: FleetSnapshot
     views: Views
 
+    def members(self, tag: str | None) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
+        """Return a function that says which device ids have the tag; without a tag, all of them."""
+        if tag is None:
+            return lambda devices: np.ones(len(devices), np.bool_)
+        directory = self.snapshot.devices
+        ids = directory.ids[having(directory, None, tag)]
+        return lambda devices: np.isin(devices, ids)
 
-def _reports(source: Source, span: SpanQuery) -> Iterator[Part]:
+
+def _reports(source: Source, query: ExportQuery) -> Iterator[Part]:
     """Yield every report in the log, in the order of arrival within each partition."""
-    devices = source.store.devices()
+    has_tag, devices = source.members(query.tag), source.store.devices()
     profiles = {profile.id: profile for profile in source.snapshot.profiles}
     with source.store.history() as events:
         for log, _gaps in events:
-            rows = np.flatnonzero(_within(log.received / 1000, span))
+            rows = np.flatnonzero(_within(log.received / 1000, query) & has_tag(log.device))
             if len(rows):
                 yield _report_part(log, rows, profiles, devices)
 
@@ -79,12 +88,11 @@ def _report_part(
     }
 
 
-def _estimates(source: Source, span: SpanQuery) -> Iterator[Part]:
-    """Yield every estimate of the whole fleet, per time bucket."""
-    query = EstimateQuery(
-        since=span.since, until=span.until, bucket=source.store.bucket_seconds, devices=source.views.needs_devices
-    )
-    for table in source.views.estimates(query):
+def _estimates(source: Source, query: ExportQuery) -> Iterator[Part]:
+    """Yield every estimate of the whole fleet or of a tag, per time bucket."""
+    devices = query.tag is not None or source.views.needs_devices
+    asked = EstimateQuery(**vars(query), bucket=source.store.bucket_seconds, devices=devices)
+    for table in source.views.estimates(asked):
         rows = table["estimates"]
         yield {
             "start": [_milliseconds(table["start"] or "")] * len(rows),
@@ -96,11 +104,14 @@ def _estimates(source: Source, span: SpanQuery) -> Iterator[Part]:
         }
 
 
-def _exposures(source: Source, span: SpanQuery) -> Iterator[Part]:
+def _exposures(source: Source, query: ExportQuery) -> Iterator[Part]:
     """Yield every report that blames a device, newest first."""
-    query = ExposureQuery(since=span.since, until=span.until, limit=MOST_ITEMS)
-    while rows := source.views.exposures(query)["items"]:
-        query = replace(query, before=rows[-1]["id"])
+    has_tag = source.members(query.tag)
+    asked = ExposureQuery(since=query.since, until=query.until, limit=MOST_ITEMS)
+    while page := source.views.exposures(asked)["items"]:
+        asked = replace(asked, before=page[-1]["id"])
+        ids = np.array([int(row["device"] or "0", 16) for row in page], np.int64)
+        rows = [page[place] for place in np.flatnonzero(has_tag(ids)).tolist()]
         yield {
             "received": [_milliseconds(row["received"]) for row in rows],
             **{name: [row[name] for row in rows] for name in ("id", "verdict", "device", "number", "profile", "topic")},
@@ -108,7 +119,7 @@ def _exposures(source: Source, span: SpanQuery) -> Iterator[Part]:
         }
 
 
-TABLES: Mapping[str, tuple[Callable[[Source, SpanQuery], Iterator[Part]], Mapping[str, str]]] = {
+TABLES: Mapping[str, tuple[Callable[[Source, ExportQuery], Iterator[Part]], Mapping[str, str]]] = {
     "reports": (
         _reports,
         {"device": _TEXT, "number": _INTEGER, "received": _TIME, "profile": _TEXT, "verdict": _TEXT}
@@ -128,14 +139,14 @@ TABLES: Mapping[str, tuple[Callable[[Source, SpanQuery], Iterator[Part]], Mappin
 """The tables that can be exported, with the type of each column."""
 
 
-def export(source: Source, table: str, path: Path, span: SpanQuery) -> int:
+def export(source: Source, table: str, path: Path, query: ExportQuery) -> int:
     """Write a file that only its owner can read, and return its number of rows. A failed export leaves no file."""
     parts, kinds = TABLES[table]
     if path.suffix not in FORMATS:
         raise ExportError(f"{path}: unknown format; let the file's name end with {' or '.join(FORMATS)}")
     count = 0
     with _new_file(path) as file, FORMATS[path.suffix](file, kinds) as sink:
-        for part in parts(source, span):
+        for part in parts(source, query):
             count += len(part[next(iter(kinds))])
             sink.write({name: part[name] for name in kinds})
     return count
@@ -192,12 +203,12 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         raise ExportError(f"{path}: cannot be written: {error.strerror}. Check the path and its permissions.") from None
 
 
-def _within(seconds: npt.NDArray[np.float64], span: SpanQuery) -> npt.NDArray[np.bool_]:
+def _within(seconds: npt.NDArray[np.float64], query: ExportQuery) -> npt.NDArray[np.bool_]:
     inside = np.ones(len(seconds), np.bool_)
-    if span.since is not None:
-        inside &= seconds >= span.since
-    if span.until is not None:
-        inside &= seconds < span.until
+    if query.since is not None:
+        inside &= seconds >= query.since
+    if query.until is not None:
+        inside &= seconds < query.until
     return inside
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,17 @@ import numpy.typing as npt
 
 from peel_core import Profile, open_many, projection
 from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
+from peel_core.kinds import HASHED, SIGN
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import FleetSnapshot
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.mechanisms.bets import BETS_BY_NAME
 from peel_gateway.model.exposure import Exposure, ExposureFilter
 from peel_gateway.model.tables import DeviceTable
 from peel_gateway.model.verdict import LAYERS, Verdict
 from peel_gateway.queries import responses
+from peel_gateway.queries.devices import having
 from peel_gateway.queries.parameters import ExposedQuery, NotFoundError
 from peel_gateway.queries.responses import moment
 from peel_gateway.settings.reading import pasteable
@@ -127,9 +130,7 @@ class Cases:
 
 def _exposed_rows(table: DeviceTable, query: ExposedQuery, directory: DeviceDirectory) -> npt.NDArray[np.intp]:
     since = 0 if query.since is None else query.since * 1000
-    asked = directory.per_device(
-        lambda info: query.profile in (None, info.profile) and query.group in (None, info.group), np.bool_
-    )
+    asked = having(directory, query.profile, query.tag)
     place = directory.rows(table.device)
     rows = np.flatnonzero((table.cause_time >= since) & (place >= 0) & np.append(asked, False)[place])
     return rows[np.argsort(-table.cause_time[rows], kind="stable")]
@@ -157,7 +158,7 @@ def dissection(raw: bytes) -> list[responses.FrameField]:
         return [_field("bytes", raw, 0, len(raw), None)] if raw else []
     return [
         _field("version, flags", raw, 0, 1, f"{raw[0] >> 4}, {raw[0] & 15}"),
-        _field("mechanism", raw, 1, 2, raw[1]),
+        _field("reserved", raw, 1, 2, raw[1]),
         _field("profile", raw, PROFILE.start, PROFILE.end, f"{PROFILE.of(raw):08x}"),
         _field("device", raw, DEVICE.start, DEVICE.end, device_label(DEVICE.of(raw))),
         _field("number", raw, NUMBER.start, NUMBER.end, NUMBER.of(raw)),
@@ -190,14 +191,27 @@ def picture(snapshot: FleetSnapshot, raw: bytes, residual_limit: float) -> respo
         "vector": np.round((trits @ gamma.T)[0], 4).tolist(),
         "place": int(place[0]),
         "sign": int(sign[0]),
-        "assigned": int(opened.index[0]) if profile.assigns and not profile.hash_domain else None,
+        "assigned": _assigned(profile, int(opened.unit[0])),
         "residual": float(residual[0]),
         "limit": residual_limit,
     }
 
 
+def _assigned(profile: Profile, unit: int) -> int | None:
+    """Return the only column that a report about this unit may have; None if it may have several."""
+    block = profile.blocks[profile.block_of_unit(unit)]
+    return block.first_column + unit - block.first_unit if block.form == SIGN else None
+
+
 def _labels(profile: Profile) -> list[str]:
-    return [str(place) if profile.hash_domain else profile.label(place) for place in range(profile.k)]
+    """Return a name for each column: that of its statistic, or the number of its symbol where categories are hashed."""
+    return [
+        f"{profile.attributes[profile.questions[block.first_question].attribute].name} {column}"
+        if block.form == HASHED
+        else profile.label(block.first_statistic + column)
+        for block in profile.blocks
+        for column in range(block.columns)
+    ]
 
 
 @lru_cache(maxsize=8)
@@ -227,40 +241,39 @@ def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float)
 
 def _of_content(verdict: Verdict, evidence: Mapping[str, Any], profile: Profile, residual_limit: float) -> str | None:
     if verdict is Verdict.RULE:
-        used, meant = _told_apart(*(_epsilon(evidence[key], profile) for key in ("rule", "rule_expected")))
+        used, meant = _told_apart(
+            *(_epsilon(evidence[key], profile, evidence["expected"]) for key in ("rule", "rule_expected"))
+        )
         return f"It randomized its report with epsilon {used}; its profile requires {meant}."
     if verdict is Verdict.STRUCTURE:
         return (
             f"Its report is not a valid codeword: its reconstruction is {evidence['residual']:.2g} away from the nearest one; "
             f"an honest report's is less than {residual_limit:.2g} away."
         )
-    if verdict is Verdict.SUPPORT and "expected" in evidence:
-        assigned, told = (_name(profile, evidence[key]) for key in ("expected", "reconstructed"))
+    if verdict is Verdict.SUPPORT and len(profile.questions) > 1:
+        assigned = questions_of(profile).question_name(evidence["expected"])
+        told = _column(profile, evidence["reconstructed"])
         return f"It reported {told}, but its number assigned {assigned}; a device must not choose."
     return None
 
 
 def _of_bet(bet: Mapping[str, Any], profile: Profile, alpha: float) -> str:
-    among = [_called(profile, index) for index in bet["among"]]
+    called = partial(questions_of(profile).called, bet["name"], bet["block"])
+    among = [called(index) for index in bet["among"]]
     if len(among) > _MOST_NAMES:
         among = [*among[: _MOST_NAMES - 1], f"{len(among) - _MOST_NAMES + 1} others"]
     seen = BETS_BY_NAME[bet["name"]].sentence.format(
         score=f"{bet['events']:,} of {bet['trials']:,}",
-        index="" if bet["index"] is None else _called(profile, bet["index"]),
+        index="" if bet["index"] is None else called(bet["index"]),
         among=" or ".join(among),
     )
     return f"{seen}; an honest device does so at most {_percent(bet['bound'])} of the time. {_chance(alpha)}"
 
 
-def _called(profile: Profile, index: int) -> str:
-    """Return the name of an attribute or category; "category 3" where categories have no names."""
-    return f"category {index}" if profile.domain and not profile.categories else profile.label(index)
-
-
-def _epsilon(rule: int, profile: Profile) -> float:
+def _epsilon(rule: int, profile: Profile, question: int) -> float:
     """Return the epsilon of a randomization rule: the logarithm of its largest ratio of probabilities."""
     tilt = min(rule / _ONE, 1 - 2.0**-32)
-    symbols = 2 if profile.attributes else profile.k
+    symbols = profile.questions[question].outcomes
     return math.log((1 + (symbols - 1) * tilt) / (1 - tilt))
 
 
@@ -273,8 +286,8 @@ def _told_apart(one: float, other: float) -> tuple[str, str]:
     return texts
 
 
-def _name(profile: Profile, index: int) -> str:
-    return profile.label(index) if 0 <= index < profile.size and not profile.hash_domain else f"place {index}"
+def _column(profile: Profile, column: int) -> str:
+    return _labels(profile)[column] if 0 <= column < profile.k else f"place {column}"
 
 
 def _percent(share: float) -> str:

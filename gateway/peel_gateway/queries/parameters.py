@@ -14,18 +14,22 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from peel_core.hash_family import MAX_DOMAIN
 from peel_gateway.estimation.estimate import Choice
+from peel_gateway.fleet.device import tag_normalized
 from peel_gateway.fleet.folder import FleetError, parse_device
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.standing import Standing
 from peel_gateway.model.verdict import BLAMED, Verdict
 from peel_gateway.planning.solve import LIMITS, Given
+from peel_gateway.settings.alerts import WINDOW, parse_window
 
 __all__ = [
     "MOST_ITEMS",
     "AuditQuery",
+    "ChangeQuery",
     "DeviceId",
     "DeviceQuery",
     "EstimateQuery",
+    "ExportQuery",
     "ExposedQuery",
     "ExposureQuery",
     "Kind",
@@ -59,7 +63,7 @@ class ParameterError(QueryError):
 
 
 class NotFoundError(QueryError):
-    """A device or report that the gateway does not have."""
+    """A device, report or tag that the gateway does not have."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,13 @@ def _parse_time(text: str) -> float:
     return seconds
 
 
+def _parse_window(text: str) -> int:
+    try:
+        return parse_window(text)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None
+
+
 def _parse_device(text: str) -> int:
     try:
         return parse_device(text)
@@ -205,11 +216,12 @@ _TIME = Kind(
     },
     _parse_time,
 )
+_WINDOW = Kind({"type": "string", "pattern": f"^{WINDOW}$"}, _parse_window)
 
 DeviceId = Annotated[int, _DEVICE]
 ReportId = Annotated[int, _ID]
 _Profile = Annotated[str | None, _TEXT]
-_Group = Annotated[str | None, _TEXT, "only the devices of this group"]
+_Tag = Annotated[str | None, Kind(_TEXT.schema, tag_normalized), "only the devices with this tag"]
 _Device = Annotated[int | None, _DEVICE]
 _Time = Annotated[float | None, _TIME]
 _Limit = Annotated[int, _integer(1, MOST_ITEMS), f"up to {MOST_ITEMS}"]
@@ -229,27 +241,79 @@ class SpanQuery:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExportQuery(SpanQuery):
+    """The rows of a table to export: those of a span of time, of all devices or of those with a tag."""
+
+    tag: _Tag = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class EstimateQuery(SpanQuery):
-    """A query for estimates of the whole fleet, of one group, or of each group."""
+    """A query for estimates of the whole fleet, of the devices with a tag, or of each tag."""
 
     profile: _Profile = None
-    group: _Group = None
-    groups: Annotated[bool, _YES_NO, "yes: one table per group"] = False
+    tag: _Tag = None
+    tags: Annotated[bool, _YES_NO, "yes: one table per tag"] = False
     bucket: Annotated[
         int | None, _integer(1, _MOST_BUCKET_SECONDS), "seconds, a multiple of the setting store.bucket_seconds"
     ] = None
-    devices: Annotated[
-        bool, _YES_NO, "no leaves out influence and means over devices, which need a pass over the log"
-    ] = True
+    devices: Annotated[bool, _YES_NO, "no leaves out influence and means over devices, and is faster"] = True
     name: Annotated[str | None, _TEXT, "only this attribute or category"] = None
     top: Annotated[int, _integer(1, MAX_DOMAIN), "how many of the largest categories to list, where there are more"] = (
         Choice.top
     )
+    above: Annotated[
+        float | None, _number(-1e12, 1e12), "also the share of readings above this, of readings that have a ladder"
+    ] = None
 
     @property
     def choice(self) -> Choice:
         """The attributes or categories that it asks for."""
         return Choice(self.name, self.top)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeQuery:
+    """A query for the changes between two spans of time, of the whole fleet or of one tag."""
+
+    profile: _Profile = None
+    tag: _Tag = None
+    name: Annotated[str | None, _TEXT, "only this attribute or category"] = None
+    top: Annotated[int, _integer(1, MAX_DOMAIN), "how many of the largest categories to list, where there are more"] = (
+        Choice.top
+    )
+    window: Annotated[int | None, _WINDOW, "24h compares the last 24 hours with the 24 hours before them"] = None
+    since: Annotated[float | None, _TIME, "start of the later span, instead of window"] = None
+    until: Annotated[float | None, _TIME, "end of the later span; without it now"] = None
+    before_since: Annotated[float | None, _TIME, "start of the earlier span"] = None
+    before_until: Annotated[float | None, _TIME, "end of the earlier span; without it since"] = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("since", "until", "before_since", "before_until") if getattr(self, name) is not None]
+        if self.window is not None and given:
+            raise QueryError(f"window: cannot be combined with {given[0]}; give the window or the times")
+        if self.window is None and (self.since is None or self.before_since is None):
+            raise QueryError("window: must be given, such as 24h, or else since and before_since")
+
+    @property
+    def choice(self) -> Choice:
+        """The attributes or categories that it asks for."""
+        return Choice(self.name, self.top)
+
+    def spans(self, now: float, bucket_seconds: int) -> tuple[tuple[float, float], tuple[float, float | None]]:
+        """Return the earlier and the later span in Unix seconds; None means now. A window begins with a bucket."""
+        if self.window is not None:
+            middle = (now - self.window) // bucket_seconds * bucket_seconds
+            return (middle - self.window, middle), (middle, None)
+        first, middle = float(self.before_since or 0), float(self.since or 0)
+        earlier = (first, middle if self.before_until is None else self.before_until)
+        if middle >= (now if self.until is None else self.until):
+            raise QueryError("since: must be before until, or before now")
+        if earlier[0] >= earlier[1]:
+            raise QueryError("before_since: must be before before_until")
+        if earlier[1] > middle:
+            raise QueryError("before_until: must not be after since, because the spans must not share reports")
+        return earlier, (middle, self.until)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,7 +356,7 @@ class ExposedQuery:
     """A query for exposed devices; unset fields match all."""
 
     profile: _Profile = None
-    group: _Group = None
+    tag: _Tag = None
     since: _Time = None
     limit: _Limit = 100
 
@@ -311,7 +375,7 @@ class DeviceQuery:
     """A page of devices; unset fields match all."""
 
     profile: _Profile = None
-    group: _Group = None
+    tag: _Tag = None
     state: Annotated[
         Standing | None, _one_of({standing.label: standing for standing in Standing}), "only devices in this state"
     ] = None

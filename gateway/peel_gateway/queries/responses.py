@@ -165,7 +165,10 @@ class Figure(Interval):
 
 class Estimate(Figure):
     name: str
+    attribute: str
+    kind: str
     unit: str
+    threshold: float | None
     range: list[float]
     n: Count
     devices: Count | None
@@ -180,12 +183,31 @@ class Estimate(Figure):
     seconds_to_value: float | None
 
 
+class ShareAbove(Interval):
+    threshold: float
+
+
+class Quantile(Interval):
+    part: float
+
+
+class Distribution(TypedDict):
+    """The distribution of a reading with a ladder."""
+
+    attribute: str
+    unit: str
+    range: list[float]
+    n: Count
+    shares_above: list[ShareAbove]
+    quantiles: list[Quantile]
+    above: ShareAbove | None
+
+
 class Estimates(TypedDict):
     """A profile's estimates, for a span of time or one bucket of it."""
 
     profile: str
-    mechanism: str
-    group: str | None
+    tag: str | None
     members: Count | None
     note: str | None
     start: Moment | None
@@ -199,6 +221,7 @@ class Estimates(TypedDict):
     computed: Moment
     rate: float | None
     estimates: list[Estimate]
+    distributions: list[Distribution]
 
 
 class RecentEstimates(Estimates):
@@ -210,8 +233,40 @@ class RecentEstimates(Estimates):
     too_few: bool
 
 
-class Group(TypedDict):
-    group: str
+class Change(Interval):
+    """The change of one attribute or category."""
+
+    name: str
+    unit: str
+    range: list[float]
+    before: Interval
+    after: Interval
+    n_before: Count
+    n_after: Count
+    visible: bool
+    sentence: str
+
+
+class Changes(TypedDict):
+    """The changes of a profile's estimates between two spans of time."""
+
+    profile: str
+    tag: str | None
+    members: Count | None
+    note: str | None
+    since: Moment
+    until: Moment
+    before_since: Moment
+    before_until: Moment
+    n_before: Count
+    n_after: Count
+    figures: Count
+    computed: Moment
+    changes: list[Change]
+
+
+class Tag(TypedDict):
+    tag: str
     members: Count
     note: str | None
 
@@ -334,6 +389,7 @@ class Claims(TypedDict):
     refused_receipts: Count | None
     lost: Count | None
     skipped: Count | None
+    no_reading: Count | None
     throttled: Count | None
     left: Count | None
     entropy: Count | None
@@ -345,7 +401,7 @@ class Claims(TypedDict):
 class Device(TypedDict):
     device: DeviceLabel
     profile: str
-    group: str | None
+    tags: list[str]
     state: str
     note: str
     created: str
@@ -383,16 +439,21 @@ class DeviceInDetail(Device):
 
 class Attribute(TypedDict):
     name: str
+    kind: str
+    weight: Count
     unit: NotRequired[str]
     low: NotRequired[float]
     high: NotRequired[float]
+    thresholds: NotRequired[list[float]]
+    categories: NotRequired[list[str]]
+    domain: NotRequired[Count]
+    symbols: NotRequired[Count]
 
 
 class Profile(TypedDict):
-    """A profile; which of the last three fields it has depends on its mechanism."""
+    """A profile."""
 
     name: str
-    mechanism: str
     id: str
     epsilon: float
     epsilon_q20: Count
@@ -405,8 +466,6 @@ class Profile(TypedDict):
     frame_bytes: Count
     devices: Count
     attributes: list[Attribute]
-    categories: NotRequired[list[str]]
-    domain: NotRequired[Count]
 
 
 class Plan(Outlook):

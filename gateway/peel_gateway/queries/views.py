@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from peel_core import Profile
+from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import Claim
 from peel_gateway.fleet.folder import device_label
 from peel_gateway.fleet.snapshot import FleetSnapshot
@@ -21,13 +22,14 @@ from peel_gateway.planning.outlook import outlook
 from peel_gateway.planning.solve import PlanError, solve
 from peel_gateway.queries import responses
 from peel_gateway.queries.cache import QueryCache
-from peel_gateway.queries.devices import DeviceCounts, DeviceList
+from peel_gateway.queries.changes import ChangeQuestion, change_count, change_table
+from peel_gateway.queries.devices import DeviceCounts, DeviceList, having
 from peel_gateway.queries.estimates import (
     EstimateQuestion,
-    Group,
+    Tag,
     estimate_tables,
     figure_count,
-    groups_of,
+    tags_of,
     window_name,
     windows,
     with_plan,
@@ -35,6 +37,7 @@ from peel_gateway.queries.estimates import (
 from peel_gateway.queries.exposed import MANY, accident
 from peel_gateway.queries.parameters import (
     AuditQuery,
+    ChangeQuery,
     DeviceQuery,
     EstimateQuery,
     NotFoundError,
@@ -83,57 +86,90 @@ class Views:
         self._cache: QueryCache[list[responses.Estimates]] = QueryCache(
             store.generation, size=figure_count, capacity=_MOST_FIGURES_KEPT
         )
+        self._changes: QueryCache[responses.Changes] = QueryCache(
+            store.generation, size=change_count, capacity=_MOST_FIGURES_KEPT
+        )
 
     def estimates(self, query: EstimateQuery = EstimateQuery()) -> list[responses.Estimates]:  # noqa: B008 - never changes
-        """Return each profile's estimates, for the whole span or per bucket; for all devices, one group, or each group.
+        """Return each profile's estimates, for the whole span or per bucket; for all devices, one tag, or each tag.
 
-        With `devices` the log is read, and the estimates include the influence of single devices. Without, they come from the
-        tallies, which is fast.
+        With `devices` the estimates come from the roll-ups and include the influence of single devices. Without, they come from
+        the tallies, which is faster.
         """
-        asked, bucket, choice = self._asked_groups(query.group, each=query.groups), query.bucket, query.choice
+        asked, bucket, choice = self._asked_tags(query.tag, each=query.tags), query.bucket, query.choice
         if asked is not None and not query.devices:
-            raise QueryError("devices: no cannot be combined with group or groups, which need the log; leave it out")
+            raise QueryError(
+                "devices: no cannot be combined with tag or tags, which need sums per device; leave it out"
+            )
         if bucket is not None and (bucket <= 0 or bucket % self._store.bucket_seconds):
             raise QueryError(f"bucket: must be a multiple of {self._store.bucket_seconds} s, not {bucket}")
         if not query.devices and self.needs_devices:
             raise QueryError(
-                "devices: no cannot be combined with an estimate.share_cap below 1, which needs the log; leave it out"
+                "devices: no cannot be combined with an estimate.share_cap below 1, which needs sums per device; leave it out"
             )
-        profiles = [each for each in self._profiles(query.profile) if choice.named(each)]
-        if choice.name is not None and not profiles:
-            raise QueryError(f"name: no attribute or category is called {choice.name!r}; /api/profiles lists them")
         found: list[responses.Estimates] = []
-        for each in profiles:
-            question = EstimateQuestion(each, query.since, query.until, bucket, query.devices, choice, asked)
+        for each in self._profiles_with(query.profile, choice):
+            question = EstimateQuestion(
+                each, query.since, query.until, bucket, query.devices, choice, asked, query.above
+            )
             find = partial(estimate_tables, self._store, question, self._share_cap)
             tables = self._cache.get(question.key, find) if query.devices else find()
             found += [with_plan(table, self._planned_rate(each.name, table)) for table in tables]
         return found
 
-    def recent(self, shortest: int) -> list[responses.RecentEstimates]:
-        """Return each profile's estimates over its own window, for all devices and then for each group.
-
-        A window has enough reports when no 95% interval is wider than half the range. Of `windows`, the shortest one that has
-        enough is taken, or the longest one where none has. A group's window is no shorter than that of the whole fleet.
-        """
-        found, groups = [], bool(self.groups())
-        for profile in self._snapshot().profiles:
-            (whole,) = self._over_windows(profile.name, windows(shortest), groups=False)
-            found.append(whole)
-            if groups:
-                found += self._over_windows(profile.name, windows(whole["window_seconds"]), groups=True)
+    def changes(self, query: ChangeQuery) -> list[responses.Changes]:
+        """Return each profile's changes between two spans of time, for all devices or one tag."""
+        tag = self._asked_tags(query.tag, each=False)
+        devices = tag is not None or self.needs_devices
+        spans = query.spans(time.time(), self._store.bucket_seconds)
+        found = []
+        for each in self._profiles_with(query.profile, query.choice):
+            question = ChangeQuestion(each, *spans, devices, query.choice, tag[0] if tag else None)
+            find = partial(change_table, self._store, question, self._share_cap)
+            found.append(self._changes.get(question.key, find) if devices else find())
         return found
 
-    def _over_windows(self, profile: str, choice: Sequence[int], *, groups: bool) -> list[responses.RecentEstimates]:
-        """Return estimates over the first window that has enough reports; each group has its own."""
+    def recent(self, shortest: int) -> list[responses.RecentEstimates]:
+        """Return each profile's estimates over its own window, for all devices and then for each tag.
+
+        A window has enough reports when no 95% interval is wider than half the range. Of `windows`, the shortest one that has
+        enough is taken, or the longest one where none has. A tag's window is no shorter than that of the whole fleet.
+        """
+        found, tags = [], bool(self.tags())
+        for profile in self._snapshot().profiles:
+            (whole,) = self._over_windows(profile.name, windows(shortest), tags=False)
+            found.append(whole)
+            if tags:
+                found += self._over_windows(profile.name, windows(whole["window_seconds"]), tags=True)
+        return found
+
+    def range_of(self, profile: str, name: str) -> tuple[float, float]:
+        """Return the least and the greatest value of an attribute or category. Raises QueryError for an unknown one."""
+        (found,) = self._profiles_with(profile, Choice(name))
+        statistic = found.statistics[Choice(name).named(found)[0]]
+        return statistic.low, statistic.high
+
+    def since(self, seconds: int, *, profile: str, tag: str | None, name: str) -> responses.Estimates:
+        """Return one estimate over a window up to now, for all devices or one tag."""
+        devices = tag is not None or self.needs_devices
+        query = EstimateQuery(since=self._start(seconds), profile=profile, tag=tag, name=name, devices=devices)
+        (table,) = self.estimates(query)
+        return table
+
+    def _start(self, seconds: int) -> float:
+        """Return the start of a window up to now: that of a bucket."""
+        return (time.time() - seconds) // self._store.bucket_seconds * self._store.bucket_seconds
+
+    def _over_windows(self, profile: str, choice: Sequence[int], *, tags: bool) -> list[responses.RecentEstimates]:
+        """Return estimates over the first window that has enough reports; each tag has its own."""
         found: dict[str | None, responses.RecentEstimates] = {}
         for seconds in choice:
-            since = (time.time() - seconds) // self._store.bucket_seconds * self._store.bucket_seconds
-            devices = groups or self.needs_devices
-            for table in self.estimates(EstimateQuery(profile=profile, since=since, devices=devices, groups=groups)):
-                before = found.get(table["group"])
+            since = self._start(seconds)
+            devices = tags or self.needs_devices
+            for table in self.estimates(EstimateQuery(profile=profile, since=since, devices=devices, tags=tags)):
+                before = found.get(table["tag"])
                 if before is None or before["too_few"]:
-                    found[table["group"]] = {
+                    found[table["tag"]] = {
                         **table,
                         "window": window_name(seconds),
                         "window_seconds": seconds,
@@ -152,7 +188,7 @@ class Views:
         """
         if table["start"] is not None or not any(row["reports_missing"] != 0 for row in table["estimates"]):
             return None
-        return self.device_counts().rate(profile, table["group"])
+        return self.device_counts().rate(profile, table["tag"])
 
     def accident(self) -> responses.Accident | None:
         """Return a description of many devices that were exposed together, as by an operator's mistake; None if there are none."""
@@ -206,9 +242,9 @@ class Views:
         """Whether estimates need tallies per device; the sums over all devices are not enough."""
         return self._share_cap < 1
 
-    def groups(self) -> list[responses.Group]:
-        """Return the groups of devices."""
-        return [group.response() for group in groups_of(self._snapshot().devices)]
+    def tags(self) -> list[responses.Tag]:
+        """Return the tags, with their numbers of devices."""
+        return [tag.response() for tag in tags_of(self._snapshot().devices)]
 
     def device_counts(self) -> DeviceCounts:
         """Return the number of devices by state, and the sums of their status messages."""
@@ -220,7 +256,7 @@ class Views:
 
     def _profile(self, profile: Profile) -> responses.Profile:
         more = {"frame_bytes": profile.frame_bytes, "devices": self._devices_of(profile.name)}
-        return cast(responses.Profile, profile.table() | {"epsilon": profile.epsilon} | more)
+        return cast(responses.Profile, profile.table() | {"epsilon": profile.epsilon, "k": profile.k} | more)
 
     def _devices_of(self, profile: str) -> int:
         return int(self._snapshot().devices.per_device(lambda info: info.profile == profile, np.bool_).sum())
@@ -260,17 +296,22 @@ class Views:
             "revoked_devices": len(snapshot.revoked),
         }
 
-    def _asked_groups(self, name: str | None, *, each: bool) -> tuple[Group, ...] | None:
-        """Return the groups to estimate; None for the whole fleet."""
+    def _asked_tags(self, name: str | None, *, each: bool) -> tuple[Tag, ...] | None:
+        """Return the tags to estimate; None for the whole fleet."""
         if name is None and not each:
             return None
         if name is not None and each:
-            raise QueryError("groups: yes cannot be combined with group; leave one of them out")
-        known = groups_of(self._snapshot().devices)
-        found = tuple(group for group in known if name in (None, group.name))
-        if name is not None and not found:
-            names = ", ".join(group.name for group in known) or "none; see `peel fleet group`"
-            raise QueryError(f"group: no device is in {name!r}; the groups are: {names}")
+            raise QueryError("tags: yes cannot be combined with tag; leave one of them out")
+        devices = self._snapshot().devices
+        if name is None:
+            return tuple(tags_of(devices))
+        return (Tag(name, frozenset(devices.ids[having(devices, None, name)].tolist())),)
+
+    def _profiles_with(self, profile: str | None, choice: Choice) -> list[Profile]:
+        """Return the profiles that have the chosen statistics."""
+        found = [each for each in self._profiles(profile) if choice.named(each)]
+        if choice.name is not None and not found:
+            raise QueryError(f"name: no attribute or category is called {choice.name!r}; /api/profiles lists them")
         return found
 
     def _profiles(self, name: str | None) -> list[Profile]:

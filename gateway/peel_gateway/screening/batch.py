@@ -121,8 +121,8 @@ def _cells(opened: Opened, decoded: Decoded, context: DecodeContext) -> Ints:
     cell = decoded.index.copy()
     for position, profile in enumerate(context.keyring.profiles):
         rows = np.flatnonzero((opened.profile == position) & (decoded.index >= 0))
-        expected = opened.index[rows].astype(np.int64)
-        cell[rows] = profile.cell(expected, decoded.index[rows])
+        unit, column = opened.unit[rows].astype(np.int64), decoded.index[rows]
+        cell[rows] = np.where(column == profile.k, profile.first_cell(unit), profile.cell(unit, column))
     return cell
 
 

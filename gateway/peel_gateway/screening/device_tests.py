@@ -18,12 +18,21 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway._kernels import ffi, lib
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.grouping import up_to
 from peel_gateway.model.tables import Aged, DeviceIds, DeviceTable, DeviceTestTable, GapTable, LogTable, Rows, Slots
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.decode_context import DecodeContext, RowCache, slots_of
-from peel_gateway.screening.e_process import FRESH, GAP, TARDY, DamagedTestState, EProcess, Events
+from peel_gateway.screening.e_process import (
+    ABSENT,
+    ABSENT_TARDY,
+    FRESH,
+    GAP,
+    TARDY,
+    DamagedTestState,
+    EProcess,
+    Events,
+)
 
 __all__ = [
     "TAIL",
@@ -54,8 +63,11 @@ Table = TypeVar("Table", LogTable, GapTable)
 TAIL = 2**18
 """Events that are played again at most when the gateway starts, some hundred thousand a second: storing is dear, playing is not."""
 
-_PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS))
+_PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS), int(Verdict.NO_READING))
 """Reports that were bet on: those that no other layer had objected to."""
+
+_KINDS = np.array([[FRESH, TARDY], [ABSENT, ABSENT_TARDY]])
+"""The kind of event of a report: by whether it has no reading, and by whether it is late."""
 
 
 class DeviceTests:
@@ -137,7 +149,7 @@ class DeviceTests:
 
 def make_e_process(profile: Profile, alpha: float) -> EProcess:
     """The bets on devices of a profile."""
-    return EProcess(mechanism_of(profile).bets(profile), alpha)
+    return EProcess(questions_of(profile).bets(), alpha)
 
 
 def events_of(
@@ -149,13 +161,14 @@ def events_of(
     sign: Ints,
     cohort: Ints,
     late: Ints,
+    absent: Bools,
     gap_row: Ints,
     gap_number: Ints,
     gap_index: Ints,
     order: Ints,
 ) -> Events:
     """Reports, then gaps, as the bets take them; `order` sorts both together."""
-    unit, symbol = mechanism_of(profile).toss(profile, index, sign)
+    unit, symbol = questions_of(profile).toss(index, sign)
     none = np.zeros(len(gap_row), np.int64)
     columns = {
         "row": (row, gap_row),
@@ -163,7 +176,7 @@ def events_of(
         "unit": (unit, gap_index),
         "symbol": (symbol, none),
         "cohort": (cohort, none),
-        "kind": (np.where(late != 0, TARDY, FRESH), none + GAP),
+        "kind": (_KINDS[absent.astype(np.int64), (late != 0).astype(np.int64)], none + GAP),
     }
     return Events(**{name: np.concatenate(parts)[order] for name, parts in columns.items()})
 
@@ -188,6 +201,7 @@ def replay(profile: Profile, e_process: EProcess, devices: Ints, states: Bytes, 
         sign=log.sign[mine],
         cohort=log.cohort[mine],
         late=log.late[mine],
+        absent=log.verdict[mine] == Verdict.NO_READING,
         gap_row=gap_row,
         gap_number=gaps.number[missing],
         gap_index=gaps.index[missing],

@@ -27,13 +27,16 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
   The seal hides the symbol, so nobody can delay or drop a report because of it.
 - *Sets of symbols.* One of a given a symbols comes with probability at most ``p + (a - 1) q``: the true one may be among them, and
   any other comes with probability q.
-- *Sets of units.* The number of a report assigns its unit, by a PRF that the network does not know. Given the units of other numbers it
-  is uniform up to rounding: one of a given a units comes with probability at most ``a (1/k + 2^-32)``. Each number is judged once, as
-  a report or as a gap.
-- *Late reports* were judged as gaps before, so their units are no news beside those. They are a process of their own, which remembers
+- *Sets of questions.* The number of a report assigns its question, by a PRF that the network does not know. Given the questions of other
+  numbers, one of a given a questions that weigh w of W together comes with probability at most ``w/W + a 2^-32``: ``a (1/k + 2^-32)``
+  where all k weigh the same. The set is chosen before the toss, so its weight is a function of F. Each number is judged once, as a
+  report or as a gap.
+- *Late reports* were judged as gaps before, so their questions are no news beside those. They are a process of their own, which remembers
   late reports alone. The two processes share alpha; a device is exposed by either.
 - *Frequencies.* Under one unit, a given symbol comes with probability at most p, and any but a given one with at most ``1 - q``. It is
   bet on where the unit's last reports did so more often, and the fraction is the smaller the less they did: functions of F, again.
+- *Several coins.* A block is a run of units with one coin. A report is judged by the bets of its unit's block, with that coin's p and q.
+  Which block it is, is known before the toss. The other blocks put nothing in, and do not change.
 - *One unit.* At toss n, w_n goes to the capital of the unit that the toss is about. Given the unit, the others do not change.
 
 **Memories.** Predictions come from the whole past of a device, and from four *restart windows*. Every 64 tosses one of
@@ -49,7 +52,7 @@ The arithmetic is in C (`gateway/kernels/`). The state of a device is one flat r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -57,16 +60,38 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway._kernels import ffi, lib
-from peel_gateway.mechanisms.bets import BETS, BETS_BY_NAME, PREDICTIONS, Bet, Bets, HeavyHitters, Predictions, Sets
+from peel_gateway.mechanisms.bets import (
+    BETS,
+    BETS_BY_NAME,
+    PREDICTIONS,
+    Bet,
+    Bets,
+    Block,
+    HeavyHitters,
+    Predictions,
+    Sets,
+)
 from peel_gateway.model.tables import Rows
 
-__all__ = ["FRESH", "GAP", "TARDY", "DamagedTestState", "EProcess", "Events", "Evidence", "in_words"]
+__all__ = [
+    "ABSENT",
+    "ABSENT_TARDY",
+    "FRESH",
+    "GAP",
+    "TARDY",
+    "DamagedTestState",
+    "EProcess",
+    "Events",
+    "Evidence",
+    "in_words",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 FRESH, TARDY, GAP = int(lib.PEEL_E_PROCESS_FRESH), int(lib.PEEL_E_PROCESS_TARDY), int(lib.PEEL_E_PROCESS_GAP)
+ABSENT, ABSENT_TARDY = int(lib.PEEL_E_PROCESS_ABSENT), int(lib.PEEL_E_PROCESS_ABSENT_TARDY)
 """Kinds of events: a report, a report whose number had been settled as missing, a number that was settled as missing."""
 
 _ROUNDING = 2.0**-30
@@ -86,13 +111,13 @@ class Events:
     number: npt.NDArray[Any]
     """Number of the report, or the one that is missing."""
     unit: npt.NDArray[Any]
-    """Attribute or hash; 0 where there is only one."""
+    """Attribute or hash, among the units of all blocks; of a gap, any unit of its question."""
     symbol: npt.NDArray[Any]
     """1 for plus, 0 for minus; or the symbol or category. Not used for gaps."""
     cohort: npt.NDArray[Any]
     """The cohort's sign before the batch: -1, 0, +1."""
     kind: npt.NDArray[Any]
-    """`FRESH`, `TARDY` or `GAP`."""
+    """`FRESH`, `TARDY`, `GAP`, or without a reading `ABSENT`, `ABSENT_TARDY`."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -104,9 +129,11 @@ class Evidence:
 
     name: str
     index: int | None = None
-    """Attribute, for a bet on one alone."""
+    """Attribute, among the units of all blocks, for a bet on one alone."""
+    block: int | None = None
+    """Block that the report's coin belongs to; None for bets on questions."""
     among: tuple[int, ...] = ()
-    """The set, for a bet on one: those that came too often, or too seldom."""
+    """The set, for a bet on one: those that came too often, or too seldom. Symbols or categories of the block, or questions."""
     events: int
     """The number of times that the bet was right."""
     trials: int
@@ -132,12 +159,24 @@ class EProcess:
             raise ValueError(f"alpha is {alpha}, not between 0 and 1")
         bets.check()
         self.bets, self.alpha = bets, alpha
-        parts = {name: _kernel_fields(part) for name, part in bets.parts().items()}
-        limit = (1 + _ROUNDING) / alpha
-        self._process = ffi.new("peel_e_process *", {"late_share": bets.late_share, "limit": limit, **parts})
+        self._weights = {name: ffi.new("uint32_t[]", part.weights) for name, part in bets.assignment().items()}
+        self._process = ffi.new("peel_e_process *", self._kernel_process())
         self.state_bytes = int(lib.peel_e_process_lay_out(self._process))
         """Size of a device's record."""
         self._scratch = ffi.new("uint64_t[]", self.state_bytes // 8)
+
+    def _kernel_process(self) -> dict[str, Any]:
+        """Return the fields of the kernel's struct."""
+        assignment = {name: _set_fields(part) for name, part in self.bets.assignment().items()}
+        for name, sets in assignment.items():
+            sets["weight"] = self._weights[name] if len(self._weights[name]) else ffi.NULL
+        return {
+            "blocks": len(self.bets.blocks),
+            "block": [_block_fields(block) for block in self.bets.blocks],
+            "late_share": self.bets.late_share,
+            "limit": (1 + _ROUNDING) / self.alpha,
+            **assignment,
+        }
 
     def new_states(self, rows: int) -> Bytes:
         """States of devices that have said nothing, uint8[rows, state_bytes]."""
@@ -244,6 +283,7 @@ class EProcess:
         return Evidence(
             name=bet.name,
             index=int(found.unit) if found.part == lib.PEEL_E_PROCESS_PART_UNIT else None,
+            block=None if bet.part in _ON_QUESTIONS else int(found.block),
             among=among,
             events=int(found.events),
             trials=int(found.trials),
@@ -263,8 +303,9 @@ class EProcess:
             return bets[0], tuple(sorted(members))
         if bets[0].number is not None:  # the last one has all numbers from its own on: one per restart window
             return max((bet for bet in bets if _number(bet) <= found.bet), key=_number), ()
-        others = found.size > self.bets.symbols // 2
-        among = set(range(self.bets.symbols)) - members if others else members
+        symbols = self.bets.blocks[found.block].symbols
+        others = found.size > symbols // 2
+        among = set(range(symbols)) - members if others else members
         return next(bet for bet in bets if bet.others == others), tuple(sorted(among))
 
     def _states(self, states: Bytes, *, writable: bool = False) -> Any:
@@ -272,12 +313,26 @@ class EProcess:
             raise ValueError(f"states are {states.dtype}{states.shape}, expected uint8[R, {self.state_bytes}]")
         return ffi.from_buffer("uint8_t[]", states, require_writable=writable) + 0
 
+    def _check_symbols(self, events: Events) -> None:
+        """Raise DamagedTestState if a report says a symbol that its block does not have."""
+        blocks = self.bets.blocks
+        _check_range("symbol", events.symbol, max(block.symbols for block in blocks))
+        if len(blocks) == 1:
+            return
+        block = np.searchsorted([block.first_unit for block in blocks], events.unit, side="right") - 1
+        wrong = np.flatnonzero(events.symbol >= np.array([block.symbols for block in blocks])[block])
+        if len(wrong):
+            at, of = int(wrong[0]), blocks[block[wrong[0]]]
+            raise DamagedTestState(
+                f"events.symbol[{at}] is {events.symbol[at]} for unit {events.unit[at]}, expected 0 to {of.symbols - 1}"
+            )
+
     def _events(self, rows: int, events: Events) -> tuple[Any, list[Any]]:
         """The kernel's view of the events, and what must live as long as it does. Indices are checked: the kernel trusts them."""
         _check_range("row", events.row, rows)
-        _check_range("kind", events.kind, GAP + 1)
+        _check_range("kind", events.kind, ABSENT_TARDY + 1)
         _check_range("unit", events.unit, self.bets.units)
-        _check_range("symbol", events.symbol, self.bets.symbols)
+        self._check_symbols(events)
         pointer = ffi.new("peel_e_process_events *", {"count": len(events)})
         kept = []
         for name, (ctype, dtype) in _COLUMNS.items():
@@ -289,6 +344,9 @@ class EProcess:
             kept += [column, buffer]
         return pointer, kept
 
+
+_ON_QUESTIONS = ("REPORTS", "GAPS", "LATE")
+"""Parts that bet on the question that a number assigns."""
 
 _COLUMNS = {
     "row": ("uint32_t", np.uint32),
@@ -311,6 +369,11 @@ def _number(bet: Bet) -> int:
 def _check_range(name: str, column: npt.NDArray[Any], limit: int) -> None:
     if len(column) and (column.min() < 0 or column.max() >= limit):
         raise DamagedTestState(f"events.{name} goes from {column.min()} to {column.max()}, expected 0 to {limit - 1}")
+
+
+def _block_fields(block: Block) -> dict[str, Any]:
+    numbers = {name: getattr(block, name) for name in ("first_unit", "units", "first_question", "questions")}
+    return numbers | {name: _kernel_fields(part) for name, part in block.parts().items()}
 
 
 def _kernel_fields(part: Any) -> dict[str, Any]:
@@ -366,19 +429,21 @@ def _heavy_hitter_fields(part: HeavyHitters) -> dict[str, Any]:
     }
 
 
-def in_words(bet: Evidence, unit: str, names: Sequence[str]) -> str:
+def in_words(bet: Evidence, unit: str, called: Callable[[int], str]) -> str:
     """One sentence for the operator.
 
     Parameters
     ----------
     unit : str
         What a unit is called: ``attribute``.
-    names : sequence of str
-        Names of units or categories, by index.
+    called : callable
+        Returns the name of what the bet is about: `bet.index`, or one of `bet.among`.
     """
-    shown = [names[index] for index in bet.among[:5]] + ([f"{len(bet.among) - 5} others"] if len(bet.among) > 5 else [])
+    shown = [called(index) for index in bet.among[:5]] + (
+        [f"{len(bet.among) - 5} others"] if len(bet.among) > 5 else []
+    )
     what = BETS_BY_NAME[bet.name].words.format(
-        unit=unit, index=names[bet.index] if bet.index is not None else "", among=" or ".join(shown)
+        unit=unit, index=called(bet.index) if bet.index is not None else "", among=" or ".join(shown)
     )
     return (
         f"since number {bet.since} {bet.events} of {bet.trials} reports {what}; "

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import CODE_NAMES, Profile
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.grouping import add_up
 from peel_gateway.model.tables import (
@@ -53,12 +54,12 @@ def tallies(profiles: Sequence[Profile], position: Ints, bucket: Ints, index: In
 
 
 def net_totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
-    """Sum plus minus minus over all buckets, per profile, int64[k]: the cohort's sign is that of the running total."""
+    """Sum plus minus minus over all buckets, per profile, int64[questions]: the cohort's sign is that of the running total."""
     totals = []
     for profile in profiles:
-        mine = cohort_rows(profile, table)
-        net = np.zeros(profile.k, np.int64)
-        np.add.at(net, table.index[mine], (table.plus - table.minus)[mine])
+        mine, question = cohort_rows(profile, table)
+        net = np.zeros(questions_of(profile).count, np.int64)
+        np.add.at(net, question, (table.plus - table.minus)[mine])
         totals.append(net)
     return totals
 
@@ -146,13 +147,12 @@ def _content(prechecked: Precheck, row: int) -> dict[str, Any]:
     profile = prechecked.cache.context.keyring.profiles[int(opened.profile[row])]
     facts: dict[str, Any] = {
         "rule": int(opened.rule[row]),
-        "rule_expected": profile.rule,
+        "rule_expected": int(profile.rules(int(opened.unit[row]))),
         "reconstructed": int(decoded.index[row]),
         "sign": int(decoded.sign[row]),
         "residual": round(float(decoded.residual[row]), 9),
+        "expected": int(profile.question(int(opened.unit[row]))),
     }
-    if mechanism_of(profile).assigns:
-        facts["expected"] = int(opened.index[row])
     return facts
 
 
@@ -162,7 +162,6 @@ def device_exposure(
     """Exposure of a device by statistics: the bet that won most, in words too, and the capital; now in milliseconds."""
     bet = e_process.explain(state)
     capital = float(e_process.log_capital(state[None])[0])
-    names = [profile.label(i) for i in range(profile.size)]
     return Exposure(
         verdict=Verdict.STATISTICS,
         device=device,
@@ -173,7 +172,7 @@ def device_exposure(
         raw=b"",
         evidence={
             "bet": asdict(bet),
-            "words": in_words(bet, "attribute", names),
+            "words": in_words(bet, "attribute", partial(questions_of(profile).called, bet.name, bet.block)),
             "since": bet.since,
             "log10_capital": round(capital / np.log(10), 3),
             "alpha": e_process.alpha,

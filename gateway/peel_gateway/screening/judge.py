@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import (
@@ -144,7 +144,7 @@ class _Numbers:
 
 
 def _assigning(keyring: Keyring, slots: Slots) -> Bools:
-    assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
+    assigns = np.array([questions_of(profile).assigned for profile in keyring.profiles], np.bool_)
     return np.asarray(assigns[keyring.profile_of[slots]], dtype=np.bool_)
 
 
@@ -210,7 +210,14 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
     profiles = context.keyring.profiles
     counted = verdicts == Verdict.ACCEPTED
     bucket, bucket_spans, states = bucketing.assign_buckets(
-        batch, cache, found, counted, standing.states, prechecked.crowded, prechecked.policy.bucket_seconds
+        # A report without a reading takes its place in a bucket: else a hoard could fill one with the attributes that it likes.
+        batch,
+        cache,
+        found,
+        counted | (verdicts == Verdict.NO_READING),
+        standing.states,
+        prechecked.crowded,
+        prechecked.policy.bucket_seconds,
     )
     tallies = effects.tallies(
         profiles,

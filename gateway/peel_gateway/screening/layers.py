@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from peel_core import CODE_NAMES, Opened, Profile
 from peel_core.frame import FLAG_UNSEALED
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.decode_context import Codewords
@@ -134,7 +134,8 @@ def judge_content(
 ) -> Ints:
     """Rule, support, structure, on the reports still open; returns the new verdicts.
 
-    Support judges codewords: what is no codeword at all has no attribute, and is left to structure.
+    Support judges codewords: what is no codeword at all has no attribute, and is left to structure. The codeword of the first unused
+    column says that there is no reading (SPEC section 6.4); every number may be used for it.
     """
     verdicts = verdicts.copy()
     unpacked = opened.code == 0  # the core gives out nothing of a report whose trits no encoder packs
@@ -143,9 +144,10 @@ def judge_content(
         mine = (verdicts == OPEN) & (opened.profile == position)
         if not mine.any():
             continue
-        expected = opened.index.astype(np.int64)
-        supported = mechanism_of(profile).supported(profile, expected, decoded.index, decoded.sign)
-        object_to(verdicts, mine & unpacked & (opened.rule != profile.rule), Verdict.RULE)
+        unit = np.where(mine, opened.unit.astype(np.int64), 0)
+        supported = questions_of(profile).supported(unit, decoded.index, decoded.sign)
+        object_to(verdicts, mine & unpacked & (opened.rule != profile.rules(unit)), Verdict.RULE)
+        supported |= (decoded.index == profile.k) & (decoded.sign > 0)
         object_to(verdicts, mine & codeword & ~supported, Verdict.SUPPORT)
         object_to(verdicts, mine & ~codeword, Verdict.STRUCTURE)
     return verdicts

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.tables import (
     STATE_COLUMNS,
     DeviceIds,
@@ -184,9 +184,9 @@ class StateCache:
             device_tests.arrival[played.rows] = played.arrival
             device_tests.checkpoint[played.rows[played.stored]] = played.arrival[played.stored]
         for profile, totals, added in zip(self.context.keyring.profiles, self.totals, change.totals, strict=True):
-            mine = cohort_rows(profile, left)
+            mine, question = cohort_rows(profile, left)
             totals += added
-            np.subtract.at(totals, left.index[mine], (left.withdrawn_plus - left.withdrawn_minus)[mine])
+            np.subtract.at(totals, question, (left.withdrawn_plus - left.withdrawn_minus)[mine])
         self.recent.note(change.log.device, change.log.number, change.log.body)
         self.arrival, self.generation = change.arrival, generation
         self.evict()
@@ -234,9 +234,12 @@ class StateCache:
         return np.asarray(self.states.sealed[self.row_cache.rows(slots)] != 0)
 
 
-def cohort_rows(profile: Profile, table: TallyTable) -> npt.NDArray[np.bool_]:
-    """Return True for each tally that counts towards the sign of a profile's cohort; always False if its reports are not signs."""
-    return np.asarray((table.profile == profile.id) & mechanism_of(profile).signed)
+def cohort_rows(profile: Profile, table: TallyTable) -> tuple[Rows, Ints]:
+    """Return the tallies of signs, which count towards the sign of a profile's cohort, and their questions."""
+    questions = questions_of(profile)
+    mine = np.flatnonzero(table.profile == profile.id)
+    signs = Rows(mine[questions.signed(table.index[mine])])
+    return signs, questions.question(table.index[signs])
 
 
 def states_of(devices: DeviceIds, table: DeviceTable) -> DeviceStates:
@@ -250,9 +253,9 @@ def states_of(devices: DeviceIds, table: DeviceTable) -> DeviceStates:
 def _totals(profiles: Sequence[Profile], table: TallyTable) -> list[Ints]:
     result = []
     for profile in profiles:
-        mine = cohort_rows(profile, table)
-        totals = np.zeros(profile.k, np.int64)
+        mine, question = cohort_rows(profile, table)
+        totals = np.zeros(questions_of(profile).count, np.int64)
         net = table.plus - table.minus - table.withdrawn_plus + table.withdrawn_minus
-        totals[table.index[mine]] = net[mine]
+        totals[question] = net[mine]
         result.append(totals)
     return result

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import index_many
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import DeviceIds, DeviceStates, GapTable, Positions, Rows, Slots
@@ -59,7 +59,7 @@ def find_gaps(context: DecodeContext, device: DeviceIds, number: Ints) -> Gaps:
         return Gaps(GapTable(*np.zeros((len(fields(GapTable)), 0), np.int64)), Slots(device), device)
     keyring = context.keyring
     bundle = keyring.find(device, number)
-    assigns = np.array([mechanism_of(profile).assigns for profile in keyring.profiles], np.bool_)
+    assigns = np.array([questions_of(profile).assigned for profile in keyring.profiles], np.bool_)
     known = bundle >= 0
     known[known] = assigns[keyring.bundle_profile[bundle[known]]]
     device, number, bundle = DeviceIds(device[known]), number[known], bundle[known]
@@ -84,13 +84,18 @@ def judge_devices(
 ) -> Judged:
     """Judge all devices with news; the reports that tip the balance do not count. Their test states in the cache are updated."""
     verdicts = verdicts.copy()
-    cohort = np.zeros(len(verdicts), np.int64)
+    cohort, absent = np.zeros(len(verdicts), np.int64), np.zeros(len(verdicts), np.bool_)
     convicted, cases, played = [np.zeros(0, np.int64)], [], []
     for position, profile in enumerate(cache.context.keyring.profiles):
         mine = (verdicts == OPEN) & (batch.opened.profile == position)
-        if mechanism_of(profile).signed:
-            cohort[mine] = np.sign(cache.totals[position])[batch.decoded.index[mine]]
-        devices, rows, crossed = _play(batch, cache, batch.order[mine[batch.order]], cohort, late, gaps, position)
+        questions = questions_of(profile)
+        absent[mine] = batch.decoded.index[mine] == profile.k
+        signs = np.flatnonzero(mine)[questions.signed(batch.cell[mine])]
+        cohort[signs] = np.sign(cache.totals[position])[questions.question(batch.cell[signs])]
+        devices, rows, crossed = _play(
+            batch, cache, batch.order[mine[batch.order]], cohort, late, absent, gaps, position
+        )
+        verdicts[absent & mine] = Verdict.NO_READING
         tipped = crossed & (states.withdrawn[devices] == 0)
         device_tests = cache.device_tests[position]
         ids = cache.context.ids(Slots(batch.senders[devices[tipped]]))
@@ -109,7 +114,14 @@ def judge_devices(
 
 
 def _play(
-    batch: Batch, cache: StateCache, rows: Ints, cohort: Ints, late: Ints, gaps: Gaps, position: int
+    batch: Batch,
+    cache: StateCache,
+    rows: Ints,
+    cohort: Ints,
+    late: Ints,
+    absent: npt.NDArray[np.bool_],
+    gaps: Gaps,
+    position: int,
 ) -> tuple[Positions, Rows, npt.NDArray[np.bool_]]:
     """Play the bets on the sending devices of a profile with news: these devices, their rows, and whose capital has reached the limit.
 
@@ -130,6 +142,7 @@ def _play(
         sign=batch.decoded.sign[rows],
         cohort=cohort[rows],
         late=late[rows],
+        absent=absent[rows],
         gap_row=gap_row,
         gap_number=gaps.table.number[of],
         gap_index=gaps.table.index[of],

@@ -146,9 +146,9 @@ class Pipeline:
         self.ingest.defer(self._prune)
 
     def _prune(self) -> None:
-        days = self._settings.store_retention_days
+        days, fine = self._settings.store_retention_days, self._settings.store_fine_days
         try:
-            dropped = self.engine.prune(days * 86400 if days else None)
+            dropped = self.engine.prune(days * 86400 or None, fine * 86400 or None)
         except StoreError as error:
             _log.warning("retention postponed", cause=error)
             return

@@ -28,6 +28,7 @@ from peel_gateway.mqtt.client import MqttClient
 from peel_gateway.mqtt.connection import gateway_topic, status_session
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.notifiers.alarm import Alarm
+from peel_gateway.notifiers.alerts import check_alerts
 from peel_gateway.notifiers.publisher import EstimatePublisher
 from peel_gateway.notifiers.webhook import Webhook
 from peel_gateway.queries.exposed import Cases
@@ -36,7 +37,7 @@ from peel_gateway.service.fleet_watch import FleetWatch
 from peel_gateway.service.pipeline import Pipeline
 from peel_gateway.service.pool import PipelinePool, SingleWorker, Worker
 from peel_gateway.service.status import VERSION, GatewayStatus
-from peel_gateway.settings import Settings
+from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.storage.choice import open_archive, open_leases, open_store
 from peel_gateway.storage.store import Archive, StoreError, StoreUnusable
 from peel_gateway.web.app import build_app
@@ -73,7 +74,7 @@ class Service:
         """This worker's name; empty if there is only one."""
 
     def start(self) -> None:
-        """Open all parts, then connect. On FleetError, StoreError or HttpError all parts are closed again."""
+        """Open all parts, then connect. On SettingsError, FleetError, StoreError or HttpError all parts are closed again."""
         settings = self._settings
         self._metrics = Metrics()
         self._fleet = FleetWatch(settings.fleet_folder, self._metrics)
@@ -85,6 +86,7 @@ class Service:
             undo.callback(self._store.close)
             self._fleet.join(self._store)
             self._build_parts()
+            check_alerts(settings.alerts, self._views, self._store.bucket_seconds)
             self._worker = build_worker()
             self._status = self._build_status()
             self._worker.start()
@@ -114,7 +116,13 @@ class Service:
         self._cases = Cases(self._store, lambda: self._fleet.snapshot, residual_limit=settings.screen_residual_limit)
         self._webhook = Webhook(settings, name, self._metrics)
         self._publisher = EstimatePublisher(
-            settings, name, self._views, self._publish_retained, VERSION, is_leader=lambda: self._pool.is_leader
+            settings,
+            name,
+            self._views,
+            self._publish_retained,
+            self._publish_event,
+            VERSION,
+            is_leader=lambda: self._pool.is_leader,
         )
         self._pool = PipelinePool(settings, self._fleet.snapshot, self._build_pipeline, on_failure=self.ended.set)
         self._alarm = Alarm(
@@ -140,6 +148,7 @@ class Service:
         )
         status.register_metrics(self._metrics)
         self._metrics.watch_estimates(lambda: self._publisher.estimates)
+        self._metrics.watch_alerts(lambda: self._publisher.alerts.active)
         return status
 
     def _open_store(self) -> Callable[[], Worker]:
@@ -185,7 +194,7 @@ class Service:
             nothing,
             self._metrics,
             on_message=self._on_message,
-            on_connect=self._publisher.publish_all,
+            on_connect=self._publisher.on_connect,
         )
 
     def _build_pipeline(
@@ -324,6 +333,9 @@ def run_service(settings: Settings, *, more_routes: Sequence[Route] = ()) -> Exi
             service.tick(reload=asked)
         _log.info("stopping", reason="signal" if stop_asked.is_set() else "failure")
         return service.stop()
+    except SettingsError as error:
+        _log.error("a setting is wrong", cause=error)
+        return Exit.USAGE
     except FleetError as error:
         _log.error("the fleet folder cannot be used", cause=error)
         return Exit.FLEET

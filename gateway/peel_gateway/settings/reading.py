@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from peel_core import Secret
+from peel_gateway.settings.alerts import parse_alerts
 from peel_gateway.settings.table import ENVIRONMENT_PREFIX, Setting, Settings, settings_table
 
 __all__ = [
@@ -110,6 +111,10 @@ def _check_publishing(settings: Settings) -> None:
         raise SettingsError(
             "publish.homeassistant: announces published estimates, but publish.seconds is 0. Set publish.seconds, such as 60."
         )
+    if settings.alerts and not settings.publish_seconds:
+        raise SettingsError(
+            "alert: alerts are evaluated when estimates are published, but publish.seconds is 0. Set publish.seconds, such as 60."
+        )
     if not _PREFIX.fullmatch(settings.publish_prefix):
         raise SettingsError(
             f"publish.prefix: {settings.publish_prefix!r} is not a valid topic. The default is homeassistant."
@@ -172,7 +177,11 @@ def _from_file(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: not TOML: {error}") from None
     rows = {row.name: row for row in settings_table()}
-    values = {}
+    values: dict[str, object] = {}
+    try:
+        values["alerts"] = parse_alerts(document.pop("alert", []))
+    except ValueError as error:
+        raise SettingsError(f"{path}: {error}") from None
     for name, raw in _flatten(document, path).items():
         if name not in rows:
             raise SettingsError(f"{path}: {name}: unknown setting{_suggestion(name, list(rows))}")
@@ -184,7 +193,7 @@ def _from_file(path: Path) -> dict[str, object]:
 
 
 def _flatten(document: Mapping[str, object], path: Path) -> dict[str, object]:
-    sections = sorted({row.section for row in settings_table()})
+    sections = sorted({"alert", *(row.section for row in settings_table())})
     flat: dict[str, object] = {}
     for section, content in document.items():
         if section not in sections:

@@ -17,6 +17,7 @@ from textwrap import wrap
 from typing import Any, get_type_hints
 
 from peel_core import Secret
+from peel_gateway.settings.alerts import SAMPLE_ALERT, Alert
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -160,8 +161,14 @@ class Settings:
     )
     store_retention_days: float = _setting(
         90.0,
-        "Age at which reports are deleted from the log, to within a day. Estimates stay, and so do sums per device, without times. "
+        "Age at which reports are deleted from the log, to within a day. Estimates stay, and so do the sums that they are made of. "
         "90 leaves a season to investigate; 0 keeps everything.",
+        minimum=0,
+        maximum=36500,
+    )
+    store_fine_days: float = _setting(
+        90.0,
+        "Age at which sums per bucket and hour are added up to sums per day, which stay. Independent of the log. 0 keeps all of them.",
         minimum=0,
         maximum=36500,
     )
@@ -237,7 +244,8 @@ class Settings:
 
     webhook_url: str = _setting(
         "",
-        "URL that gets a POST with JSON when a device is exposed, and when many are: https, or http on this machine.",
+        "URL that gets a POST with JSON when a device is exposed, when many are, and when an alert begins or ends: https, or http "
+        "on this machine.",
     )
     webhook_token: Secret | None = _setting(None, "Bearer token of these requests.")
     webhook_token_file: Path | None = _setting(None, "File that holds the token, instead of webhook.token.")
@@ -287,6 +295,9 @@ class Settings:
 
     log_level: str = _setting("info", "Lowest level that is logged.", choices=("info", "warning", "error"))
     log_format: str = _setting("text", "text is key=value lines, json is one object a line.", choices=("text", "json"))
+
+    alerts: tuple[Alert, ...] = ()
+    """The tables `[[alert]]` of the file. They are not in the table of settings, because they have no variables."""
 
     @property
     def claims_path(self) -> Path:
@@ -345,6 +356,8 @@ def settings_table() -> tuple[Setting, ...]:
     hints = get_type_hints(Settings)
     rows = []
     for item in dataclasses.fields(Settings):
+        if not item.metadata:
+            continue
         kinds = [kind for kind in getattr(hints[item.name], "__args__", (hints[item.name],)) if kind is not type(None)]
         rows.append(
             Setting(
@@ -377,7 +390,7 @@ def sample_toml() -> str:
         for row in rows:
             lines += [f"# {line}" for line in wrap(row.help + _bounds(row), 110)]
             lines += [f"# {row.key} = {_toml_value(row)}", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, SAMPLE_ALERT])
 
 
 def markdown_table() -> str:

@@ -28,6 +28,7 @@ from peel_gateway.model.tables import (
     DeviceTable,
     DeviceTallyTable,
     DeviceTestTable,
+    Difference,
     DirectoryVersion,
     Effects,
     Found,
@@ -44,6 +45,7 @@ from peel_gateway.model.verdict import Verdict
 __all__ = [
     "Archive",
     "Inspection",
+    "RollupCheck",
     "Store",
     "StoreAway",
     "StoreCorrupt",
@@ -198,6 +200,14 @@ class Transaction(abc.ABC):
         """Delete these events and keep their sums; `bases` are the test states at the new beginning of the log."""
 
     @abc.abstractmethod
+    def roll_up(self, now: float) -> bool:
+        """Roll up all events, and build some units that ended before a time (Unix seconds); return whether it built any."""
+
+    @abc.abstractmethod
+    def drop_fine(self, before: float) -> None:
+        """Keep tallies and roll-ups by whole days before a time (Unix seconds), as far as days are built."""
+
+    @abc.abstractmethod
     def forget_bucket_spans(self, before: int) -> None:
         """Delete the devices' number ranges in buckets before one: no report is put into those any more."""
 
@@ -255,12 +265,15 @@ class Archive(abc.ABC):
 
     @abc.abstractmethod
     def device_tallies(
-        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
+        self,
+        profile: int,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        bucket_seconds: int | None = None,
+        only: Ints | None = None,
     ) -> DeviceTallyTable:
-        """Return the tallies of each device, summed from the log. Slow for a large log, but blocks nobody.
-
-        Pruned reports have an unknown device, except in the sum over all time.
-        """
+        """Return the tallies of each device, or of some (ascending ids), from the roll-ups. Blocks nobody."""
 
     @abc.abstractmethod
     def withdrawn_devices(self, profile: int) -> int:
@@ -332,6 +345,18 @@ class Archive(abc.ABC):
         """Close the database; safe to call twice."""
 
 
+class RollupCheck(abc.ABC):
+    """Compares the roll-ups of a snapshot with its log."""
+
+    @abc.abstractmethod
+    def add(self, log: LogTable) -> None:
+        """Add reports of the log."""
+
+    @abc.abstractmethod
+    def differences(self) -> Iterator[Difference]:
+        """Yield sums that differ, once all reports were added."""
+
+
 @dataclass(frozen=True)
 class Inspection:
     """A snapshot of a store, for the recount."""
@@ -343,6 +368,7 @@ class Inspection:
     """Checkpoints of some devices (ascending ids)."""
     bases: Callable[[Ints], DeviceTestTable]
     """Test states at the beginning of the log, of devices with pruned events."""
+    rollups: RollupCheck
 
 
 class Store(Archive):

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from peel_gateway.queries.exposed import Cases, layers
 from peel_gateway.queries.parameters import (
     AuditQuery,
+    ChangeQuery,
     DeviceId,
     DeviceQuery,
     EstimateQuery,
@@ -29,11 +30,11 @@ from peel_gateway.queries.parameters import (
 )
 from peel_gateway.queries.responses import (
     Audit,
+    Changes,
     DeviceInDetail,
     Devices,
     Estimates,
     ExposedDevices,
-    Group,
     Items,
     Layer,
     Page,
@@ -42,6 +43,7 @@ from peel_gateway.queries.responses import (
     Report,
     ReportInDetail,
     Summary,
+    Tag,
 )
 from peel_gateway.queries.views import Views
 from peel_gateway.web.openapi import endpoint_types
@@ -90,6 +92,7 @@ class Api:
         return [
             json_route("/api/summary", self.get_summary),
             json_route("/api/estimates", self.get_estimates),
+            json_route("/api/change", self.get_change),
             json_route("/api/exposures", self.get_exposures),
             json_route("/api/quarantine", self.get_quarantine),
             json_route("/api/exposures/{id}", self.get_report),
@@ -98,7 +101,7 @@ class Api:
             json_route("/api/audit", self.get_audit),
             json_route("/api/devices", self.get_devices),
             json_route("/api/devices/{device}", self.get_device),
-            json_route("/api/groups", self.get_groups),
+            json_route("/api/tags", self.get_tags),
             json_route("/api/profiles", self.get_profiles),
             json_route("/api/plan", self.get_plan),
         ]
@@ -110,6 +113,10 @@ class Api:
     def get_estimates(self, query: EstimateQuery) -> Items[Estimates]:
         """Estimates per profile, or per profile and bucket. docs/reference.md explains the fields."""
         return {"items": self._views.estimates(query)}
+
+    def get_change(self, query: ChangeQuery) -> Items[Changes]:
+        """Per profile: the change of each estimate between two spans of time, with its 95% interval and a sentence."""
+        return {"items": self._views.changes(query)}
 
     def get_exposures(self, query: ExposureQuery) -> Page[Report]:
         """`{"items": [...], "next": id}`: reports for which a device is to blame, newest first."""
@@ -144,9 +151,9 @@ class Api:
         pardons = self._views.audit(AuditQuery(device=device, limit=20))["items"]
         return {**self._views.device(device), "against": self._cases.against(device), "audit": pardons}
 
-    def get_groups(self) -> Items[Group]:
-        """The groups, with their number of devices and a note where it is small."""
-        return {"items": self._views.groups()}
+    def get_tags(self) -> Items[Tag]:
+        """The tags, with their number of devices and a note where it is small."""
+        return {"items": self._views.tags()}
 
     def get_profiles(self) -> Items[Profile]:
         """The profiles, with their parameters and number of devices."""

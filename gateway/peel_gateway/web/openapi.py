@@ -77,7 +77,8 @@ def _operation(route: Route, schemas: dict[str, Schema]) -> Schema:
     path, query, response = endpoint_types(route.endpoint)
     named = [{"name": name, "in": "path", "required": True, "schema": kind.schema} for name, kind in path.items()]
     asked = [_query_parameter(each) for each in parameters_of(query).values()] if query else []
-    absent = {code for code, present in (("400", asked), ("422", asked), ("404", named)) if not present}
+    found = named or [each for each in asked if each["name"] == "tag"]
+    absent = {code for code, present in (("400", asked), ("422", asked), ("404", found)) if not present}
     content = (
         {"text/event-stream": {"schema": {"type": "string"}}}
         if response is Response
@@ -163,7 +164,7 @@ _REFUSALS = {
         "A parameter is unknown, missing, malformed, out of bounds or given twice; the error names it.",
     ),
     "401": ("Unauthorized", "A token is set, and the request has neither it nor a session."),
-    "404": ("NotFound", "No such item, or it has been deleted."),
+    "404": ("NotFound", "No such item, or it has been deleted; or no device has the tag."),
     "414": ("TooLong", "Path and query are too long."),
     "421": ("Misdirected", "No token is set, and the Host header does not name this machine."),
     "422": (
@@ -174,4 +175,4 @@ _REFUSALS = {
     "431": ("HeadersTooLarge", "The headers are too large."),
     "503": ("Busy", "Too many concurrent requests or streams, or the store cannot be read; try again later."),
 }
-"""Refusals by status: the component's name and its cause. 400, 404 and 422 apply only to paths with parameters."""
+"""Refusals by status: the component's name and its cause. 400 and 422 apply only to queries, 404 to paths with parameters and to tags."""

@@ -18,7 +18,7 @@ from helpers import without_device
 from peel_gateway.model.messages import Message
 from peel_gateway.settings import settings_table
 from peel_gateway.storage.dead_letters import DeadLetters
-from peel_tools.commands.fleet import fleet as fleet_group
+from peel_tools.cli import fleet as fleet_group
 from peel_tools.servers.gateway import GatewayProcess
 
 
@@ -32,7 +32,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     gateway = field.new_gateway().start()
     field.publish(field.reports(200, devices=range(1, 19)))
     field.publish(field.reports(3, devices=[0x13]))
-    field.publish(field.reports(1, devices=[0x14], rule=field.profile.rule + 1))
+    field.publish(field.reports(1, devices=[0x14], rule=field.profile.blocks[0].rule + 1))
     gateway.wait_for(lambda: gateway.summary()["totals"]["generation"] and gateway.summary()["totals"]["exposed"] == 4)
     assert gateway.stop() == 0
     devices.write_text(known)
@@ -43,6 +43,16 @@ def answer(gateway: GatewayProcess, *words: str) -> Any:
     done = gateway.command(*words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_change(gateway: GatewayProcess) -> None:
+    (table,) = answer(gateway, "change", "--since", "2024-01-01", "--before-since", "0")["items"]
+    assert (table["n_before"], table["n_after"]) == (0, 200)
+    (table,) = answer(gateway, "change", "--window", "7d", "--name", "soil")["items"]
+    assert [row["name"] for row in table["changes"]] == ["soil"]
+    title, *sentences = gateway.command("change", "--window", "7d").stdout.splitlines()
+    assert title.startswith("climate, 20") and "compared with" in title
+    assert [line.split(":")[0].strip() for line in sentences] == ["temperature", "soil"]
 
 
 def test_estimates(gateway: GatewayProcess) -> None:
@@ -189,6 +199,8 @@ def test_pardon_of_all_that_one_cause_exposed_is_asked_for(gateway: GatewayProce
         (("audit", "--limit", "0"), "limit: must be"),
         (("estimates", "--profile", "weather"), "profile: 'weather' is not in this fleet"),
         (("estimates", "--since", "soon"), "since: 'soon' is neither"),
+        (("change",), "window: must be given, such as 24h"),
+        (("change", "--window", "7 days"), "window: must be a number from 1 to 9999 and a unit"),
         (("exposures", "--verdict", "seal"), "seal is listed under quarantine"),
         (("replay", "--verdict", "rule"), "rule is listed under exposures"),
         (("replay", "--dead-letters", "--verdict", "seal"), "--dead-letters cannot be combined with --verdict"),
@@ -238,8 +250,8 @@ def fleet(*words: str) -> Result:
 def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     profile = tmp_path / "p.toml"
     profile.write_text(
-        'name = "door"\nmechanism = "krr"\nepsilon = 1\nseed = 1\nquota = 1\nperiod = 1\nlifetime = 500\n'
-        '[[attribute]]\nname = "state"\ncategories = ["open", "shut"]\n'
+        'name = "door"\nepsilon = 1\nseed = 1\nquota = 1\nperiod = 1\nlifetime = 500\n'
+        '[[attribute]]\nkind = "category"\nname = "state"\ncategories = ["open", "shut"]\n'
     )
     folder = str(tmp_path / "fleet")
     assert fleet("init", folder, "--name", "home", "--profile", str(profile)).exit_code == 0

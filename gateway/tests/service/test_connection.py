@@ -18,7 +18,7 @@ from helpers import make_certificates
 from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_research.soak.weather import Weather
-from peel_tools.network.relay import Line, LineCutError, Relay, send
+from peel_tools.network import Line, LineCutError, Relay, send
 from peel_tools.servers.broker import AnyBroker
 
 

@@ -19,7 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from peel_gateway.settings import Settings
 from peel_research.soak.clock import find_faketime
 from peel_tools.boards.build_tools import require
-from peel_tools.doctor.broker_check import look_at_broker
+from peel_tools.doctor import look_at_broker
 from peel_tools.servers.broker import Broker, NatsBroker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess
 

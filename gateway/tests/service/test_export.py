@@ -15,7 +15,7 @@ from field import Field, MakeField
 
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import export
-from peel_gateway.queries.parameters import SpanQuery
+from peel_gateway.queries.parameters import ExportQuery
 from peel_gateway.storage.records import read_log
 from peel_tools.servers.gateway import GatewayProcess
 
@@ -24,6 +24,7 @@ from peel_tools.servers.gateway import GatewayProcess
 def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
     """A stopped gateway with 200 good reports, ten of which were withdrawn with their device."""
     field = start_field(tmp_path_factory.mktemp("export"))
+    field.fleet.tag([1, 2, 20], add=["北棟"])
     gateway = field.new_gateway().start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
@@ -87,6 +88,20 @@ def test_a_time_can_be_asked_for(gateway: GatewayProcess, tmp_path: Path) -> Non
         assert file.readline().startswith("device,number,received")
 
 
+def test_the_devices_with_a_tag_can_be_asked_for(gateway: GatewayProcess, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    assert exported(gateway, path, "--tag", "北棟") == 31
+    assert {row["device"] for row in rows_of(path)} == {"00000001", "00000002", "00000014"}
+    exported(gateway, path, "--table", "estimates", "--tag", "北棟")
+    assert sum(int(row["n"]) for row in rows_of(path)) == 20
+    assert exported(gateway, path, "--table", "exposures", "--tag", "北棟") == 1
+    path.unlink()
+    for table in export.TABLES:
+        refused = gateway.command("export", str(path), "--table", table, "--tag", "南棟")
+        assert (refused.returncode, path.exists()) == (2, False)
+        assert "tag: no device has '南棟'; the tags are: 北棟" in refused.stderr
+
+
 def test_what_cannot_be_written_leaves_nothing(gateway: GatewayProcess, tmp_path: Path) -> None:
     for words, said in (
         ((str(tmp_path / "x.xlsx"),), "end with .csv or .parquet"),
@@ -127,7 +142,7 @@ def test_no_cell_of_text_is_a_formula(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setitem(export.TABLES, "estimates", (lambda source, span: iter([row]), kinds))
     source: Any = None
     path = tmp_path / "estimates.csv"
-    assert export.export(source, "estimates", path, SpanQuery()) == 1
+    assert export.export(source, "estimates", path, ExportQuery()) == 1
     with path.open(newline="", encoding="utf-8") as file:
         (cells,) = csv.DictReader(file)
     assert {name: cells[name] for name in ("profile", "name", "unit")} == dict.fromkeys(

@@ -25,6 +25,9 @@ NEEDED = (f"homeassistant=={VERSION}", "paho-mqtt==1.6.1")
 PYTHONS = ("python3.11", "/usr/bin/python3.11", "python3.12")
 """Those that this version of Home Assistant runs on."""
 JUDGE = Path(__file__).parents[1] / "support" / "home_assistant_judge.py"
+LADDER = (
+    '[[attribute]]\nkind = "ladder"\nname = "co2"\nunit = "ppm"\nlow = 400\nhigh = 2000\nrungs = [800, 1200, 1600]\n'
+)
 BASE = "peel/v1/field/gateway/main"
 
 pytestmark = pytest.mark.timeout(3600)  # the first time it is installed, with all that it needs
@@ -66,14 +69,19 @@ def _install(folder: Path) -> None:
 
 
 def heard_on(field: Field, enough: int) -> dict[str, str]:
-    """Return the broker's retained messages, once there are that many announcements and 400 reports."""
+    """Return the broker's retained messages, once there are that many announcements and all reports."""
     kept: dict[str, str] = {}
     full = threading.Event()
 
     def take(_: paho.Client, __: object, message: paho.MQTTMessage) -> None:
         kept[message.topic] = message.payload.decode()
         announced = [topic for topic in kept if topic.endswith("/config")]
-        if len(announced) == enough and '"n": 400' in kept.get(f"{BASE}/estimates/climate", ""):
+        if (
+            len(announced) == enough
+            and '"n": 400' in kept.get(f"{BASE}/estimates/climate", "")
+            and '"n": 600' in kept.get(f"{BASE}/estimates/air", "")
+            and f"{BASE}/alert/warm" in kept
+        ):
             full.set()
 
     client = paho.Client(CallbackAPIVersion.VERSION2)
@@ -82,7 +90,7 @@ def heard_on(field: Field, enough: int) -> dict[str, str]:
     client.connect("127.0.0.1", field.broker.port)
     client.loop_start()
     try:
-        assert full.wait(60), sorted(kept)
+        assert full.wait(60), "\n".join(kept)
     finally:
         client.disconnect()
         client.loop_stop()
@@ -97,11 +105,13 @@ def judged(python: Path, configs: dict[str, Any], payloads: dict[str, str]) -> A
 
 
 def test_home_assistant_takes_every_announcement_and_reads_the_right_values(field: Field, home_assistant: Path) -> None:
-    field.fleet.assign([1, 2, 3], "roof")
+    field.fleet.tag([1, 2, 3], add=["roof"])
+    field.write_alerts('name = "warm"\nprofile = "climate"\nfigure = "temperature"\nabove = 0\nwindow = "1h"')
+    below_1200 = field.reports_of("air", LADDER, [32768, -32768, -32768], 600)
     gateway = field.new_gateway(publish_homeassistant=True, publish_seconds=0.5).start()
-    field.publish(field.reports(400))
-    field.wait_accepted(gateway, 400)
-    kept = heard_on(field, 2 * 2 + 5 + 1)
+    field.publish([*field.reports(400), *below_1200])
+    field.wait_accepted(gateway, 1000)
+    kept = heard_on(field, 2 * (2 + 3) + 1 + 5 + 1 + 1)
     configs = {topic: json.loads(text) for topic, text in kept.items() if topic.endswith("/config")}
     payloads = kept | {f"{BASE}/exposure": json.dumps({"device": "00000003", "evidence": "it's {{ 1 }}"})}
     shown = judged(home_assistant, configs, payloads)
@@ -112,9 +122,16 @@ def test_home_assistant_takes_every_announcement_and_reads_the_right_values(fiel
         attributes = json.loads(entity["attributes"])
         assert {key: attributes[key] for key in ("low", "high", "n")} == {key: row[key] for key in ("low", "high", "n")}
         assert (attributes["window"], attributes["since"]) == ("1h", told["since"])
+    median = shown["homeassistant/sensor/peel_field_main/air-co2--median/config"]
+    attributes = json.loads(median["attributes"])
+    assert 800 <= float(median["state"]) <= 1200
+    assert (attributes["low"], attributes["high"], attributes["n"]) == (800, 1200, 600)
     assert shown["homeassistant/sensor/peel_field_main/climate-roof-soil/config"]["state"] == "None", "too few reports"
     assert shown["homeassistant/sensor/peel_field_main/exposed_devices/config"]["state"] == "0"
     assert shown["homeassistant/sensor/peel_field_main/failing_devices/config"]["state"] == "0"
+    warm = "homeassistant/binary_sensor/peel_field_main/alert-warm/config"
+    assert shown[warm]["state"] == json.loads(kept[f"{BASE}/alert/warm"])["state"]
+    assert shown[warm]["state"] in (configs[warm]["payload_on"], configs[warm]["payload_off"])
     event = json.loads(shown["homeassistant/event/peel_field_main/exposure/config"]["state"])
     assert event == {"event_type": "exposed", "device": "00000003", "evidence": "it's {{ 1 }}"}
     assert {entity["available"] for entity in shown.values()} == {"online"}

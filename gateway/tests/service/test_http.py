@@ -27,7 +27,7 @@ def gateway(field: Field) -> GatewayProcess:
     forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
     field.publish(field.reports(200, devices=range(1, 20)) + forged)
     field.wait_accepted(gateway, 200)
-    field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
+    field.publish(field.reports(1, devices=[20], rule=field.profile.blocks[0].rule + 1))
     gateway.wait_for(lambda: gateway.summary()["totals"]["verdicts"]["rule"] == 1)
     return gateway
 
@@ -162,7 +162,7 @@ def test_a_plan_begins_with_the_profile_and_the_fleet(field: Field, shared_gatew
     own = shared_gateway.get("/api/plan?profile=climate")
     (profile,) = shared_gateway.get("/api/profiles")["items"]
     assert own["task"] | {"found": [], "assumed": []} == own["task"]
-    assert (own["task"]["devices"], own["task"]["size"]) == (profile["devices"], 2)
+    assert (own["task"]["devices"], own["task"]["questions"]) == (profile["devices"], 2)
     assert own["task"]["epsilon"] == pytest.approx(field.profile.epsilon, abs=1e-4)
     assert own["task"]["interval_s"] == pytest.approx(field.profile.interval_s)
 
@@ -227,7 +227,7 @@ def test_bad_parameters_are_named(shared_gateway: GatewayProcess, path: str, sai
 
 def test_contradictions_are_told_from_malformed_parameters(shared_gateway: GatewayProcess) -> None:
     malformed = ("since=yesterday", "bucket=x", "nonsense=1", "top=0", f"name={'x' * 101}", "since=1&since=2")
-    contradictions = ("since=20&until=10", "since=2026-02-30", "bucket=7", "profile=weather", "groups=yes&devices=no")
+    contradictions = ("since=20&until=10", "since=2026-02-30", "bucket=7", "profile=weather", "tags=yes&devices=no")
     for question, code in [*((each, 400) for each in malformed), *((each, 422) for each in contradictions)]:
         assert refusal(shared_gateway, f"/api/estimates?{question}")[0] == code, question
 

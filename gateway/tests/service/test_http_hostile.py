@@ -27,8 +27,8 @@ from peel_gateway.settings import Settings
 from peel_gateway.web.app import build_app
 from peel_gateway.web.limits import Patience
 from peel_gateway.web.server import HttpServer
+from peel_tools.servers import free_port
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.servers.process import free_port
 
 HALF_A_REQUEST = b"GET /api/summary HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
 EVENTS = b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCS = Path(__file__).parents[3] / "docs"
 RULES = DEPLOY / "prometheus-rules.yml"
 DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
+
+ALERT = 'name = "warm"\nprofile = "climate"\nfigure = "temperature"\nabove = 0\nwindow = "1h"'
 
 
 def promtool(*arguments: str, text: str = "") -> str:
@@ -45,12 +48,15 @@ def queries(node: Any) -> set[str]:
 def metrics(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> str:
     """The metrics of a gateway that has accepted reports, exposed a device and published estimates."""
     field: Field = start_field(tmp_path_factory.mktemp("monitoring"))
-    field.fleet.assign([1, 2], "roof")
+    field.fleet.tag([1, 2], add=['roof "2"'])
+    field.write_alerts(ALERT)
     gateway = field.new_gateway(publish_seconds=0.3).start()
     field.publish(field.reports(300))
     field.publish(field.reports(1, devices=[20], rule=5))
-    gateway.wait_for(lambda: 'peel_estimate{group=""' in gateway.fetch("/metrics"))
-    gateway.wait_for(lambda: 'peel_estimate_high{group="roof"' in gateway.fetch("/metrics"))
+    high = 'peel_estimate_high{name="temperature",profile="climate",tag='
+    gateway.wait_for(lambda: f'{high}""' in gateway.fetch("/metrics"))
+    gateway.wait_for(lambda: f'{high}"roof \\"2\\""' in gateway.fetch("/metrics"))
+    gateway.wait_for(lambda: 'peel_alert_active{alert="warm"}' in gateway.fetch("/metrics"))
     gateway.wait_for(lambda: "peel_exposed_devices 1.0" in gateway.fetch("/metrics"))
     return gateway.fetch("/metrics")
 
@@ -62,6 +68,53 @@ def test_prometheus_has_nothing_to_complain_of(metrics: str) -> None:
 def test_the_alerts_are_valid_and_fire_when_they_should() -> None:
     promtool("check", "rules", str(RULES))
     promtool("test", "rules", str(DEPLOY / "prometheus-rules.test.yml"))
+
+
+def test_the_rules_of_alerts_on_estimates_are_valid_and_fire(tmp_path: Path) -> None:
+    other = ALERT.replace("warm", "odd").replace('"temperature"', """'its {{ $value }} "x"'""")
+    (tmp_path / "gateway.toml").write_text(f"[[alert]]\n{ALERT}\n[[alert]]\n{other}\n", encoding="utf-8")
+    made = subprocess.run(
+        [sys.executable, "-m", "peel_tools", "gateway", "alert-rules"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rules = tmp_path / "alerts.yml"
+    rules.write_text(made.stdout, encoding="utf-8")
+    assert "4 rules found" in promtool("check", "rules", str(rules))
+    summaries = {
+        "warm": "temperature of climate is above 0 (1h)",
+        "odd": 'its {{ $value }} "x" of climate is above 0 (1h)',
+    }
+    series = [
+        {"series": f'peel_alert_active{{alert="{name}", instance="a", job="peel"}}', "values": "0 0 1 1 _ _ _ _"}
+        for name in summaries
+    ]
+    fired = [
+        {
+            "eval_time": "3m",
+            "alertname": name,
+            "exp_alerts": [
+                {
+                    "exp_labels": {"severity": "warning", "alert": name, "job": "peel"},
+                    "exp_annotations": {"summary": text},
+                }
+            ],
+        }
+        for name, text in summaries.items()
+    ]
+    quiet = [{"eval_time": "1m", "alertname": name, "exp_alerts": []} for name in summaries]
+    test = tmp_path / "test.yml"
+    test.write_text(
+        json.dumps(
+            {
+                "rule_files": ["alerts.yml"],
+                "tests": [{"interval": "1m", "input_series": series, "alert_rule_test": fired + quiet}],
+            }
+        )
+    )  # JSON is YAML
+    promtool("test", "rules", str(test))
 
 
 def test_the_sample_of_the_documents_is_a_configuration(tmp_path: Path) -> None:

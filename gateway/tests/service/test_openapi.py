@@ -13,39 +13,44 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from field import Field, MakeField
 from jsonschema import Draft202012Validator
 
-from peel_core import encode_many
 from peel_tools.servers.gateway import GatewayProcess
 
 TOKEN = "0123456789abcdef-token"
 STREAM = "/api/events"
-HEAD = 'name = "{name}"\nepsilon = 1.0\nseed = 1\nquota = 1000000\nperiod = 1\n'
-CATEGORIES = {
-    "sky": 'mechanism = "krr"\nwidth = 48\n[[attribute]]\nname = "sky"\ncategories = ["sun", "rain", "fog", "snow"]\n',
-    "place": 'mechanism = "hashing"\n[[attribute]]\nname = "place"\ndomain = 300\n',
+PROFILES = {
+    "sky": (
+        'width = 48\n[[attribute]]\nkind = "category"\nname = "sky"\ncategories = ["sun", "rain", "fog", "snow"]\n',
+        [0],
+    ),
+    "place": ('[[attribute]]\nkind = "hashed"\nname = "place"\ndomain = 300\n', [0]),
+    "air": (
+        '[[attribute]]\nkind = "ladder"\nname = "co2"\nunit = "ppm"\nlow = 400\nhigh = 2000\nrungs = [800, 1200]\n'
+        '[[attribute]]\nkind = "above"\nname = "co2"\nunit = "ppm"\nthresholds = [1000]\n',
+        [32768, -32768, -32768],
+    ),
 }
-"""Profiles of the mechanisms that are about categories."""
+"""Profiles of other kinds of attributes, with a device's readings."""
 NOT_DESCRIBED = {"/metrics", "/healthz", "/login", "/logout"}
 
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) -> GatewayProcess:
-    """A gateway with something to list on every path: an exposure, a forgery, a pardon, a revocation, a status, two groups."""
+    """A gateway with something to list on every path: an exposure, a forgery, a pardon, a revocation, a status, two tags."""
     field = start_field(tmp_path_factory.mktemp("openapi"))
-    field.fleet.assign(range(1, 15), "north")
-    field.fleet.assign(range(15, 21), "south")
+    field.fleet.tag(range(1, 15), add=["north"])
+    field.fleet.tag(range(15, 21), add=["south"])
     field.fleet.revoke([18], reason="stolen", who="ada")
-    spoken = [report for name in CATEGORIES for report in categorical_reports(field, name)]
+    spoken = [report for name, of in PROFILES.items() for report in field.reports_of(name, *of, count=50)]
     gateway = field.new_gateway().start()
     field.publish(spoken)
     forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
     status = (field.topic(1).replace("/report", "/status"), json.dumps({"state": "online", "left": 7}).encode())
     field.publish([*field.reports(100, devices=range(1, 18)), *forged, status])
-    field.publish(field.reports(2, devices=[19, 20], rule=field.profile.rule + 1))
+    field.publish(field.reports(2, devices=[19, 20], rule=field.profile.blocks[0].rule + 1))
     gateway.wait_for(lambda: _settled(gateway))
     assert gateway.stop() == 0
     pardon = gateway.command("pardon", "13", "--reason", "wrong bundle", "--who", "ada")
@@ -53,21 +58,10 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     return gateway.start()
 
 
-def categorical_reports(field: Field, name: str) -> list[tuple[str, bytes]]:
-    """Fifty reports of a device with a profile of its own, which always sees the first category."""
-    (field.fleet.folder / "profiles" / f"{name}.toml").write_text(HEAD.format(name=name) + CATEGORIES[name])
-    (device,) = field.fleet.enrol(name)
-    ids = np.full(50, device.id, np.uint32)
-    keys = field.keys(ids, np.arange(1, 51))
-    profile = field.fleet.profiles()[name]
-    frames = encode_many(profile, ids, keys, np.arange(1, 51), np.zeros(50, np.int32), entropy=bytes(range(64)))
-    return [(field.topic(device.id), frame.tobytes()) for frame in frames]
-
-
 def _settled(gateway: GatewayProcess) -> bool:
     totals = gateway.summary()["totals"]
     said = gateway.get("/api/devices/1")["claims"]
-    return bool(totals["accepted"] == 200 and totals["verdicts"]["rule"] == 2 and said)
+    return bool(totals["accepted"] == 250 and totals["verdicts"]["rule"] == 2 and said)
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +133,10 @@ def _references(node: Any) -> Iterator[str]:
         "/api/summary",
         "/api/estimates",
         "/api/estimates?devices=no",
-        "/api/estimates?groups=yes&bucket=600",
+        "/api/estimates?tags=yes&bucket=600",
         "/api/estimates?until=1000",
+        "/api/change?window=1h",
+        "/api/change?since=1000&before_since=0&tag=north",
         "/api/exposures",
         "/api/exposures?limit=1",
         "/api/quarantine",
@@ -149,7 +145,7 @@ def _references(node: Any) -> Iterator[str]:
         "/api/audit",
         "/api/devices",
         "/api/devices?limit=1",
-        "/api/groups",
+        "/api/tags",
         "/api/profiles",
         "/api/plan?profile=climate",
         "/api/plan?profile=climate&accuracy=0.03",
@@ -274,11 +270,11 @@ def test_no_question_is_answered_otherwise_than_described(
 def test_no_question_about_this_fleet_is_answered_otherwise_than_described(
     gateway: GatewayProcess, document: Any, tmp_path: Path
 ) -> None:
-    """Random names exist in no fleet: here they are this fleet's own, of all mechanisms, so that most questions have an answer."""
+    """Random names exist in no fleet. Most questions with the names of this fleet have an answer."""
     known = {
-        "profile": ["climate", *CATEGORIES],
-        "group": ["north", "south"],
-        "name": ["temperature", "sun", "7"],
+        "profile": ["climate", *PROFILES],
+        "tag": ["north", "south"],
+        "name": ["temperature", "sun", "7", "co2 > 800"],
         "device": [row["device"] for row in gateway.get("/api/devices")["items"]],
         "id": [row["id"] for listing in ("exposures", "quarantine") for row in gateway.get(f"/api/{listing}")["items"]],
         "bucket": [600, 3600],

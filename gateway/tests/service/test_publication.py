@@ -62,7 +62,7 @@ def listening(field: Field) -> Iterator[Subscriber]:
 
 
 def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field) -> None:
-    field.fleet.assign([1, 2, 3], "roof")
+    field.fleet.tag([1, 2, 3], add=["roof"])
     gateway = field.new_gateway(publish_seconds=QUICK).start()
     field.publish(field.reports(400))
     field.wait_accepted(gateway, 400)
@@ -88,13 +88,40 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
         assert subscriber.document(f"{BASE}/summary")["refused"] == 1
         assert not [topic for topic in subscriber.last if topic.startswith("homeassistant/")], "nobody asked for it"
     metrics = gateway.fetch("/metrics")
-    assert 'peel_estimate{group="",name="temperature",profile="climate",unit="degC",window="1h"}' in metrics
-    assert 'peel_estimate_reports{group="roof",name="soil",profile="climate",unit="",window="30d"}' in metrics
-    assert 'peel_estimate{group="roof"' not in metrics, "too few reports have no value"
+    assert 'peel_estimate{name="temperature",profile="climate",tag="",unit="degC",window="1h"}' in metrics
+    assert 'peel_estimate_reports{name="soil",profile="climate",tag="roof",unit="",window="30d"}' in metrics
+    assert 'peel_estimate{name="soil",profile="climate",tag="roof"' not in metrics, "too few reports have no value"
     assert gateway.stop() == 0
     with listening(field) as subscriber:
         wait_until(lambda: subscriber.document(f"{BASE}/estimates/climate"))  # retained
         assert subscriber.document(f"{BASE}/status") == {"state": "offline"}
+
+
+def test_a_quantile_with_too_few_reports_has_no_value(field: Field) -> None:
+    ladder = '[[attribute]]\nkind = "ladder"\nname = "co2"\nlow = 400\nhigh = 2000\nrungs = [800, 1200, 1600]\n'
+    few = field.reports_of("air", ladder, [32768, -32768, -32768], 30)
+    gateway = field.new_gateway(publish_seconds=QUICK).start()
+    field.publish(few)
+    with listening(field) as subscriber:
+        wait_until(lambda: (subscriber.document(f"{BASE}/estimates/air") or {}).get("n") == 30)
+        (told,) = subscriber.document(f"{BASE}/estimates/air")["distributions"]
+        (median,) = [each for each in told["quantiles"] if each["part"] == 0.5]
+        assert median == {"part": 0.5, "value": None, "low": 400, "high": 2000, "n": 30, "too_few": True}
+    assert gateway.stop() == 0
+
+
+def test_a_tag_in_any_language_is_one_level_of_a_topic(field: Field) -> None:
+    field.fleet.tag([1, 2], add=["Gewächshaus 2.1"])
+    field.fleet.tag([2, 3], add=["北棟"])
+    gateway = field.new_gateway(publish_seconds=QUICK).start()
+    field.publish(field.reports(100))
+    with listening(field) as subscriber:
+        for level, tag in (("Gew%C3%A4chshaus%202%2E1", "Gewächshaus 2.1"), ("%E5%8C%97%E6%A3%9F", "北棟")):
+            topic = f"{BASE}/estimates/climate/{level}"
+            wait_until(lambda topic=topic: (subscriber.document(topic) or {}).get("n") == 10)  # type: ignore[misc]
+            told = subscriber.document(topic)
+            assert (told["tag"], told["members"]) == (tag, 2)
+    assert gateway.stop() == 0
 
 
 def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
@@ -108,6 +135,51 @@ def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
         assert not [topic for topic in subscriber.last if "estimates" in topic or "summary" in topic]
 
 
+def alert(name: str, condition: str, **other: str) -> str:
+    """Return an alert on the temperature. Devices of a field always report 20 degC."""
+    keys = {"name": name, "profile": "climate", "figure": "temperature", "window": "1h", **other}
+    return "\n".join([*(f'{key} = "{text}"' for key, text in keys.items()), condition])
+
+
+def test_an_alert_fires_once_and_a_restarted_gateway_knows_it(field: Field) -> None:
+    field.write_alerts(alert("warm", "above = 0"), alert("icy", "below = 0"), alert("moved", "changed = 1"))
+    gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
+    with listening(field) as subscriber:
+        wait_until(lambda: (subscriber.document(f"{BASE}/alert/warm") or {}).get("state") == "inactive")
+        assert f"{BASE}/alert" not in subscriber.last, "nothing is known, so nothing fires"
+        field.publish(field.reports(1000))
+        wait_until(lambda: (subscriber.document(f"{BASE}/alert/warm") or {}).get("state") == "active")
+        wait_until(lambda: f"{BASE}/alert" in subscriber.last)
+        told = subscriber.document(f"{BASE}/alert")
+        assert (told["alert"], told["state"], told["condition"], told["threshold"]) == ("warm", "active", "above", 0)
+        assert 0 < told["low"] < told["value"] < told["high"] and told["unit"] == "degC"
+        assert subscriber.document(f"{BASE}/alert/icy")["state"] == "inactive"
+        assert subscriber.document(f"{BASE}/alert/moved")["value"] is None, "the hour before has no report"
+        shown = configs(subscriber)["homeassistant/binary_sensor/peel_field_main/alert-warm/config"]
+        assert (shown["device_class"], shown["state_topic"]) == ("problem", f"{BASE}/alert/warm")
+        gateway.wait_for(lambda: 'peel_alert_active{alert="warm"} 1.0' in gateway.fetch("/metrics"))
+        assert 'peel_alert_active{alert="icy"} 0.0' in gateway.fetch("/metrics")
+        assert gateway.stop() == 0
+        field.write_alerts(alert("warm", "above = 0"), alert("moved", "changed = 1"))
+        gateway.start()
+        gateway.wait_for(lambda: 'peel_alert_active{alert="warm"} 1.0' in gateway.fetch("/metrics"))
+        subscriber.wait_publications(3)
+        assert subscriber.times[f"{BASE}/alert"] == 1, "not again after the restart"
+        assert subscriber.document(f"{BASE}/alert/warm")["since"] == told["since"]
+        wait_until(lambda: subscriber.last[f"{BASE}/alert/icy"] == b"")
+        wait_until(
+            lambda: subscriber.last["homeassistant/binary_sensor/peel_field_main/alert-icy/config"] == b""
+        )  # it has left the settings
+    assert gateway.stop() == 0
+
+
+def test_a_gateway_with_an_alert_on_something_unknown_does_not_start(field: Field) -> None:
+    field.write_alerts(alert("warm", "above = 0", figure="rain"))
+    gateway = field.new_gateway().start(until="started")
+    assert gateway.wait_end() == 2
+    assert "alert 'warm': figure: no attribute or category is called 'rain'" in gateway.log_tail()
+
+
 def configs(subscriber: Subscriber) -> dict[str, Any]:
     return {
         topic: json.loads(text)
@@ -117,14 +189,14 @@ def configs(subscriber: Subscriber) -> dict[str, Any]:
 
 
 def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without_memory(field: Field) -> None:
-    field.fleet.assign([1, 2, 3], "roof")
+    field.fleet.tag([1, 2, 3], add=["roof"])
     gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
     field.publish(field.reports(40))
     with listening(field) as subscriber:
         topic = "homeassistant/sensor/peel_field_main/climate-temperature/config"
         wait_until(lambda: topic in subscriber.last and any("roof" in name for name in subscriber.last))
         told = configs(subscriber)
-        assert len(told) == 2 * 2 + 5 + 1, "two attributes of the fleet and of the group, five counts, one event"
+        assert len(told) == 2 * 2 + 5 + 1, "two attributes of the fleet and of the tag, five counts, one event"
         assert told[topic]["state_topic"] == f"{BASE}/estimates/climate"
         assert told[topic]["object_id"] == "peel_field_main_climate_temperature"
         assert (told[topic]["device_class"], told[topic]["unit_of_measurement"]) == ("temperature", "°C")
@@ -137,9 +209,10 @@ def test_home_assistant_is_told_at_start_at_its_birth_and_after_a_broker_without
         assert subscriber.times[topic] == times
         subscriber.client.publish("homeassistant/status", b"online")
         wait_until(lambda: subscriber.times[topic] == times + 1)
-        field.fleet.assign([1, 2, 3], "")
+        field.fleet.tag([1, 2, 3], remove=["roof"])
         roof = "homeassistant/sensor/peel_field_main/climate-roof-temperature/config"
         wait_until(lambda: subscriber.last[roof] == b"")
+        wait_until(lambda: subscriber.last[f"{BASE}/estimates/climate/roof"] == b"")
     field.broker.kill()
     for path in field.broker.folder.glob("*.db"):
         path.unlink()

@@ -86,6 +86,18 @@ def test_an_exposure_is_posted_and_tried_again(field: Field) -> None:
         assert TOKEN not in gateway.log_tail(1000)
 
 
+def test_an_alert_is_posted(field: Field) -> None:
+    field.write_alerts('name = "warm"\nprofile = "climate"\nfigure = "temperature"\nabove = 0\nwindow = "1h"')
+    with hook(204) as server:
+        gateway = field.new_gateway(webhook_url=server.url, publish_seconds=0.5).start()
+        field.publish(field.reports(1000))
+        gateway.wait_for(lambda: calls(gateway, "delivered") == 1)
+        ((_, _, told),) = server.calls
+        assert (told["about"], told["fleet"], told["alert"], told["state"]) == ("alert", "field", "warm", "active")
+        assert told["sentence"].startswith("temperature of climate is above 0 degC; ")
+        assert gateway.stop() == 0
+
+
 @pytest.mark.parametrize("code", [302, 400, 403, 410])
 def test_what_will_not_change_is_tried_once_and_no_redirect_is_followed(field: Field, code: int) -> None:
     with hook(code) as server:

@@ -15,6 +15,7 @@ from databases import PostgresSchema
 from field import PARTITIONS, Field, Load, WorkerPool, retained
 from helpers import wait_until
 
+from peel_core.topics import fleet_topic
 from peel_gateway.metrics import Metrics
 from peel_gateway.model.partition import Partition
 from peel_gateway.mqtt.client import MqttClient
@@ -22,6 +23,7 @@ from peel_gateway.mqtt.connection import report_session
 from peel_gateway.mqtt.inbox import Inbox
 from peel_gateway.notifiers.alarm import MANY
 from peel_gateway.settings import Settings
+from peel_hil.listener import Listener
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.servers.postgres import PostgresServer
 
@@ -93,6 +95,27 @@ def test_what_is_done_once_per_fleet_is_done_by_the_owner_of_the_first_partition
     wait_until(lambda: kept("summary")["accepted"] == 60, "what its successor publishes")
     assert kept("status") == {"state": "online"}
     assert "peel_estimate_low{" in second.fetch("/metrics")  # the value itself needs more reports
+
+
+def test_an_alert_fires_once_for_all_workers_and_stays_active_under_another_leader(pool: WorkerPool) -> None:
+    field, metric = pool.field, 'peel_alert_active{alert="warm"} 1.0'
+    for name in ("worker0", "worker1"):
+        field.write_alerts(
+            'name = "warm"\nprofile = "climate"\nfigure = "temperature"\nabove = 0\nwindow = "1h"', gateway=name
+        )
+    base = fleet_topic("field", "gateway", "main", "alert")
+    with Listener((field.broker.host, field.broker.port), base) as listener:
+        workers = pool.start(2)
+        pool.wait_shared(*workers)
+        field.publish(field.reports(1000))
+        wait_until(lambda: any(metric in worker.fetch("/metrics") for worker in workers), "an active alert")
+        (leader,) = [worker for worker in workers if "peel_alert_active{" in worker.fetch("/metrics")]
+        (other,) = [worker for worker in workers if worker is not leader]
+        since = json.loads(retained(field.broker.port, f"{base}/warm") or b"{}")["since"]
+        leader.kill()
+        wait_until(lambda: metric in other.fetch("/metrics"), "the other one's evaluation")
+        assert json.loads(retained(field.broker.port, f"{base}/warm") or b"{}")["since"] == since
+        assert len(listener.messages) == 1
 
 
 def test_the_wide_alarm_counts_the_devices_that_all_workers_expose(pool: WorkerPool) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Frequencies, HeavyHitters, Predictions, Sets
+from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Block, Frequencies, HeavyHitters, Predictions, Sets
 
 __all__ = ["Event", "Reference"]
 
@@ -186,6 +186,13 @@ class SetsPart:
         sizes = [(*sets.few, *sets.many)] + [sets.few] * sets.capital.windows
         self.bets = [[(size, Capital()) for size in each] for each in sizes]
 
+    def bound(self, predicted: list[int]) -> float:
+        """Return the bound on the probability that the next item is among those predicted."""
+        sets, size = self.sets, len(predicted)
+        if not sets.weights:
+            return (sets.most + (size - 1) * sets.least) * HAIR
+        return (sum(sets.weights[item] for item in predicted) * sets.most + size * sets.least) * HAIR
+
     def play_memory(self, memory: int, stake: float, item: int, now: int) -> float:
         counts, bets = self.counts[memory], self.bets[memory]
         ranking = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
@@ -194,7 +201,7 @@ class SetsPart:
         for wanted, bet in bets:
             size = min(wanted, shown) if wanted in self.sets.few or shown == 0 else wanted
             right = item in ranking[:size] if size else None
-            bound = (self.sets.most + (size - 1) * self.sets.least) * HAIR if size else 1.0
+            bound = self.bound(ranking[:size]) if size else 1.0
             held += bet.play(stake / len(bets), right, bound, now)
         return held
 
@@ -323,52 +330,72 @@ class FrequenciesPart:
         )
 
 
+class BlockPart:
+    """Bets on what reports say about the units of one block; events come with the block's own units."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.predictions = PredictionsPart(block.predictions) if block.predictions else None
+        self.symbol_sets = SetsPart(block.symbol_sets) if block.symbol_sets else None
+        self.heavy_hitters = HeavyHittersPart(block.heavy_hitters) if block.heavy_hitters else None
+        self.frequencies = FrequenciesPart(block.frequencies) if block.frequencies else None
+        self.held = dict.fromkeys(("predictions", "symbol_sets", "heavy hitters", "frequencies"), 0.0)
+
+    def question(self, unit: int) -> int:
+        return self.block.first_question + (unit if self.block.questions == self.block.units else 0)
+
+    def play(self, event: Event, now: int) -> float:
+        """The capital of the bet on the event's unit alone."""
+        unit = 0.0
+        if self.symbol_sets:
+            self.held["symbol_sets"] = self.symbol_sets.play(event.symbol, now)
+        if self.heavy_hitters:
+            self.held["heavy hitters"] = self.heavy_hitters.play(event, now)
+        if self.frequencies:
+            self.held["frequencies"] = self.frequencies.play(event, now)
+        if self.predictions:
+            self.held["predictions"], unit = self.predictions.play(event, now)
+        return unit
+
+    def pack(self) -> list[bytes]:
+        parts = (self.predictions, self.symbol_sets, self.heavy_hitters, self.frequencies)
+        return [part.pack() for part in parts if part]
+
+
 class Reference:
     """One device."""
 
     def __init__(self, bets: Bets) -> None:
         self.parameters = bets
         self.first = 0
-        self.predictions = PredictionsPart(bets.predictions) if bets.predictions else None
-        self.sets = {
-            name: SetsPart(sets)
-            for name in ("reports", "gaps", "symbol_sets", "late")
-            if (sets := getattr(bets, name)) is not None
-        }
-        self.heavy_hitters = HeavyHittersPart(bets.heavy_hitters) if bets.heavy_hitters else None
-        self.frequencies = FrequenciesPart(bets.frequencies) if bets.frequencies else None
-        self.held = dict.fromkeys(
-            ("predictions", "unit", "reports", "gaps", "symbol_sets", "heavy hitters", "frequencies", "late"), 0.0
-        )
+        self.blocks = [BlockPart(block) for block in bets.blocks]
+        self.sets = {name: SetsPart(sets) for name, sets in bets.assignment().items()}
+        self.held = dict.fromkeys(("unit", "reports", "gaps", "late"), 0.0)
+
+    def block_of(self, unit: int) -> BlockPart:
+        return next(each for each in reversed(self.blocks) if each.block.first_unit <= unit)
 
     def play(self, event: Event) -> float:
         """The capital after an event, as it is compared with 1/alpha."""
         self.first = self.first or event.number
         now = min(max(event.number - self.first, 0), 2**32 - 1)
-        self.held["unit"] = 0.0
-        played = {"fresh": ("reports", event.unit), "tardy": ("late", event.unit), "gap": ("gaps", event.unit)}
-        items = dict([played[event.kind]]) | ({} if event.kind == "gap" else {"symbol_sets": event.symbol})
-        for name, item in items.items():
-            if name in self.sets:
-                self.held[name] = self.sets[name].play(item, now)
-        if self.heavy_hitters and event.kind != "gap":
-            self.held["heavy hitters"] = self.heavy_hitters.play(event, now)
-        if self.frequencies and event.kind != "gap":
-            self.held["frequencies"] = self.frequencies.play(event, now)
-        if self.predictions and event.kind != "gap":
-            self.held["predictions"], self.held["unit"] = self.predictions.play(event, now)
+        block = self.block_of(event.unit)
+        local = replace(event, unit=event.unit - block.block.first_unit)
+        name = {"fresh": "reports", "tardy": "late", "gap": "gaps"}[event.kind]
+        if name in self.sets:
+            self.held[name] = self.sets[name].play(block.question(local.unit), now)
+        self.held["unit"] = 0.0 if event.kind == "gap" else block.play(local, now)
         return self.capital()
 
     def capital(self) -> float:
-        names = ("predictions", "unit", "reports", "gaps", "symbol_sets", "heavy hitters", "frequencies")
-        punctual = in_order([self.held[name] for name in names])
+        blocks = in_order([in_order(list(block.held.values())) for block in self.blocks])
+        punctual = in_order([blocks, self.held["unit"], self.held["reports"], self.held["gaps"]])
         return max(punctual * (1.0 - self.parameters.late_share), self.held["late"] * self.parameters.late_share)
 
     def pack(self) -> bytes:
         """The kernel's record."""
-        parts = [struct.pack("<Q8d", self.first, *self.held.values())]
-        parts += [self.predictions.pack()] if self.predictions else []
+        parts = [struct.pack("<Q4d", self.first, *self.held.values())]
+        parts += [struct.pack("<4d", *block.held.values()) for block in self.blocks]
+        parts += [part for block in self.blocks for part in block.pack()]
         parts += [part.pack() for part in self.sets.values()]
-        parts += [self.heavy_hitters.pack()] if self.heavy_hitters else []
-        parts += [self.frequencies.pack()] if self.frequencies else []
         return b"".join(part + bytes(-len(part) % 8) for part in parts)

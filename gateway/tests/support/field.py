@@ -30,8 +30,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import read_log
 from peel_hil.listener import Listener
 from peel_tools.servers.broker import Broker, find_mosquitto
-from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import GatewayProcess, Site
 
 DEVICES = 20
 LEASE_SECONDS = 1.5
@@ -103,6 +102,12 @@ class Field(Site):
         self._next = dict.fromkeys(range(1, DEVICES + 1), 1)
         self._chance = chance
 
+    def write_alerts(self, *tables: str, gateway: str = "gateway") -> None:
+        """Write alerts into the settings file of a gateway; each table is the lines of one, without the heading."""
+        folder = self.folder / gateway
+        folder.mkdir(exist_ok=True)
+        (folder / "gateway.toml").write_text("".join(f"[[alert]]\n{table}\n" for table in tables), encoding="utf-8")
+
     def new_gateway(self, name: str = "gateway", **settings: object) -> GatewayProcess:
         """A gateway with quick reflexes, not started yet; killed at the end of the test if it still runs."""
         return self.add_gateway(name, {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2, **settings})
@@ -122,6 +127,17 @@ class Field(Site):
         readings = np.zeros((count, self.profile.k), np.int32)
         frames = encode_many(self.profile, ids, keys, numbers, readings, entropy=self._chance.bytes(64), rule=rule)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
+
+    def reports_of(self, name: str, attributes: str, readings: Sequence[int], count: int) -> list[tuple[str, bytes]]:
+        """Reports of one new device with a new profile; it always has the same readings, one per question."""
+        head = f'name = "{name}"\nepsilon = 1.0\nseed = 1\nquota = 1000000\nperiod = 1\n'
+        (self.fleet.folder / "profiles" / f"{name}.toml").write_text(head + attributes, encoding="utf-8")
+        (device,) = self.fleet.enrol(name)
+        ids, numbers = np.full(count, device.id, np.uint32), np.arange(1, count + 1)
+        rows = np.tile(np.array(readings, np.int32), (count, 1))
+        profile, keys = self.fleet.profiles()[name], self.keys(ids, numbers)
+        frames = encode_many(profile, ids, keys, numbers, rows, entropy=self._chance.bytes(64))
+        return [(self.topic(device.id), frame.tobytes()) for frame in frames]
 
     def keys(self, devices: npt.ArrayLike, numbers: npt.ArrayLike) -> Keys:
         """The keys that reports of these devices have."""

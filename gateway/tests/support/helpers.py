@@ -31,7 +31,6 @@ def climate_profile(name: str = "climate", *, quota: int = 96, period: int = 864
     """Return a profile with two attributes, temperature and soil, by Harmony with epsilon 1."""
     return f"""
 name = "{name}"
-mechanism = "harmony"
 epsilon = 1.0
 width = {WIDTH}
 seed = {search_seed(WIDTH, 2)[0]}
@@ -39,11 +38,13 @@ quota = {quota}
 period = {period}
 {"" if lifetime is None else f"lifetime = {lifetime}"}
 [[attribute]]
+kind = "mean"
 name = "temperature"
 unit = "degC"
 low = -10
 high = 50
 [[attribute]]
+kind = "mean"
 name = "soil"
 unit = ""
 low = 0

@@ -12,11 +12,15 @@ import sys
 import tempfile
 from typing import Any
 
-from homeassistant.components.mqtt import event, sensor
+from homeassistant.components.mqtt import binary_sensor, event, sensor
 from homeassistant.core import HomeAssistant
 from homeassistant.helpers.template import Template
 
-SCHEMAS = {"sensor": sensor.DISCOVERY_SCHEMA, "event": event.DISCOVERY_SCHEMA}
+SCHEMAS = {
+    "binary_sensor": binary_sensor.DISCOVERY_SCHEMA,
+    "sensor": sensor.DISCOVERY_SCHEMA,
+    "event": event.DISCOVERY_SCHEMA,
+}
 TEMPLATES = {
     "state": ("state_topic", "value_template"),
     "attributes": ("json_attributes_topic", "json_attributes_template"),
@@ -35,7 +39,7 @@ async def main() -> None:
                 given["payloads"][config[source]]
             )
             for name, (source, template) in TEMPLATES.items()
-            if source in config and config[source] in given["payloads"]
+            if template in config and config.get(source) in given["payloads"]
         }
     print(json.dumps(shown))
 

@@ -13,11 +13,13 @@ import numpy.typing as npt
 from databases import Database, SqliteFile
 
 from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core.kinds import SIGN
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine, look_up
 from peel_gateway.estimation.estimate import Estimates, estimates
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.messages import Message
 from peel_gateway.model.tables import Slots
 from peel_gateway.screening.decode_context import TimesFromDicts
@@ -34,11 +36,10 @@ def harmony_profile(
 ) -> Profile:
     """A profile with a sound seed and attributes a0, a1, ... from 0 to 10."""
     seed, _ = search_seed(WIDTH, k)
-    attributes = [{"name": f"a{i}", "unit": "C", "low": 0, "high": 10} for i in range(k)]
+    attributes = [{"name": f"a{i}", "kind": "mean", "unit": "C", "low": 0, "high": 10} for i in range(k)]
     return make_profile(
         {
             "name": name,
-            "mechanism": "harmony",
             "epsilon": epsilon,
             "width": WIDTH,
             "seed": seed,
@@ -53,11 +54,10 @@ def harmony_profile(
 def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
     """A profile that counts k categories."""
     seed, _ = search_seed(WIDTH, k)
-    attribute = {"name": "state", "categories": [f"c{i}" for i in range(k)]}
+    attribute = {"name": "state", "kind": "category", "categories": [f"c{i}" for i in range(k)]}
     return make_profile(
         {
             "name": "states",
-            "mechanism": "krr",
             "epsilon": epsilon,
             "width": WIDTH,
             "seed": seed,
@@ -75,15 +75,20 @@ def hashing_profile(domain: int = 1000, *, epsilon: float = 1.0) -> Profile:
     return make_profile(
         {
             "name": "words",
-            "mechanism": "hashing",
             "epsilon": epsilon,
             "width": WIDTH,
             "seed": seed,
             "quota": 100_000,
             "period": 60,
         }
-        | {"attribute": [{"name": "word", "domain": domain}]}
+        | {"attribute": [{"name": "word", "kind": "hashed", "domain": domain}]}
     )
+
+
+def chances_of(profile: Profile) -> tuple[float, float]:
+    """Return the least and the largest chance with which a report of a profile with one block speaks for a statistic."""
+    questions = questions_of(profile)
+    return float(questions.least[0]), float(questions.most[0])
 
 
 class Lab(TimesFromDicts):
@@ -185,9 +190,10 @@ class Lab(TimesFromDicts):
         reading: float = 0.0,
         *,
         bundle: int | None = None,
+        readings: Sequence[Sequence[int]] | None = None,
         **options: Any,
     ) -> list[bytes]:
-        """Frames of one device; a Harmony reading is on [-1, 1], a kRR one is the category.
+        """Frames of one device; a reading is on [-1, 1], or a category. `readings` has one integer per report and question instead.
 
         Keys and profile are those of the numbers (of the first one), or those of the bundle that begins with another number.
         """
@@ -196,14 +202,14 @@ class Lab(TimesFromDicts):
             return []
         using = numbers if bundle is None else np.full(count, bundle)
         profile = self.profile(device, using[0])
-        value = round(reading * 32768) if profile.mechanism == "harmony" else int(reading)
-        readings = np.full((count, profile.readings), value, np.int32)
+        value = round(reading * 32768) if profile.blocks[0].form == SIGN else int(reading)
+        given = np.full((count, len(profile.questions)), value, np.int32) if readings is None else readings
         frames = encode_many(
             profile,
             np.full(count, device),
             self.keys_of(device, using),
             numbers,
-            readings,
+            given,
             entropy=self._chance.bytes(64),
             **options,
         )
@@ -226,13 +232,15 @@ class Lab(TimesFromDicts):
     ) -> bytes:
         """One frame with any content under the device's own seal: what a compromised device can send. By default J is the assigned one."""
         profile, keys = self.profile(device, number), self.keys_of(device, [number])
+        unit = int(index_many(profile, [device], keys, [number])[0])
         if index is None:
-            index = int(index_many(profile, [device], keys, [number])[0])
+            block = profile.blocks[profile.block_of_unit(unit)]
+            index = block.first_column + (unit - block.first_unit if block.form == SIGN else 0)
         header = b"".join(
             value.to_bytes(size, "little")
-            for value, size in ((0x10, 1), (profile.mechanism_id, 1), (profile.id, 4), (device, 4), (number, 6))
+            for value, size in ((0x10, 1), (0, 1), (profile.id, 4), (device, 4), (number, 6))
         )
-        body = (profile.rule if rule is None else rule).to_bytes(4, "little")
+        body = (int(profile.rules(unit)) if rule is None else rule).to_bytes(4, "little")
         body += codeword(profile.seed, profile.width, index, minus) if trits is None else trits
         text, tag = ascon_seal(keys.seal[0].tobytes(), header, b"", body)
         return header + text + tag[:8]

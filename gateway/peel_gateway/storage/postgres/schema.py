@@ -13,6 +13,7 @@ from peel_gateway.storage.postgres.connection import Address, PostgresConnection
 from peel_gateway.storage.postgres.leases import PostgresLeases
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import verify_log
+from peel_gateway.storage.sql.rollups import verify_rollups
 from peel_gateway.storage.sql.rows import verify_states
 from peel_gateway.storage.sql.schema import (
     META,
@@ -147,7 +148,7 @@ def check(made: Made, place: str, *, partitions: int | None, bucket_seconds: int
 
 def find_damage(connection: Connection) -> list[str]:
     """Return a message for each problem that shows without the fleet's keys."""
-    checks = (verify_log, verify_states)
+    checks = (verify_log, verify_states, verify_rollups)
     return [problem for scope in connection.scopes() for verify in checks for problem in verify(scope)]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
-from peel_gateway.model.grouping import add_up
 from peel_gateway.model.tables import (
     BucketSpanTable,
     Counts,
@@ -31,6 +30,8 @@ from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.migration import copy_archive
 from peel_gateway.storage.sql.quarantine import read_exposures
+from peel_gateway.storage.sql.rollup_check import SqlRollupCheck
+from peel_gateway.storage.sql.rollups import Extent, read_extent
 from peel_gateway.storage.sql.rows import (
     columns,
     read_counters,
@@ -38,11 +39,10 @@ from peel_gateway.storage.sql.rows import (
     read_newest_reports,
     read_pruned,
     read_reports,
-    read_tallies_kept,
     read_test_states,
 )
 from peel_gateway.storage.sql.schema import REGISTRY
-from peel_gateway.storage.sql.tallies import Span, read_device_tallies, read_tallies
+from peel_gateway.storage.sql.tallies import Span, joined_tallies, read_device_tallies, read_tallies
 from peel_gateway.storage.store import Archive, Inspection, Store, StoreMismatch
 
 __all__ = ["DEFAULT_BUCKET_SECONDS", "SqlArchive", "SqlStore", "read_stored_state"]
@@ -81,7 +81,7 @@ class SqlArchive(Archive):
         with source._read_long() as old, self._write_all() as new:
             if new.value(_GENERATION):
                 raise StoreMismatch(f"{self.place}: already has reports. Choose a new database.")
-            copy_archive(old, new)
+            copy_archive(old, new, source.bucket_seconds)
 
     def registry(self) -> DirectoryVersion:
         with self._read() as connection:
@@ -103,14 +103,28 @@ class SqlArchive(Archive):
         self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
     ) -> TallyTable:
         with self._read() as connection:
-            return read_tallies(connection, profile, self._span(since, until, bucket_seconds))
+            span = self._span(since, until, bucket_seconds)
+            parts = [
+                read_tallies(scope, read_extent(scope, self.bucket_seconds), span, profile)
+                for scope in connection.scopes()
+            ]
+        return joined_tallies(parts)
 
     def device_tallies(
-        self, profile: int, *, since: float | None = None, until: float | None = None, bucket_seconds: int | None = None
+        self,
+        profile: int,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        bucket_seconds: int | None = None,
+        only: Ints | None = None,
     ) -> DeviceTallyTable:
         span = self._span(since, until, bucket_seconds)
         with self._read_long() as connection:
-            parts = [read_device_tallies(scope, profile, span) for scope in connection.scopes()]
+            parts = [
+                read_device_tallies(scope, read_extent(scope, self.bucket_seconds), profile, span, only)
+                for scope in connection.scopes()
+            ]
         return _joined(parts)
 
     def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
@@ -207,11 +221,14 @@ class SqlStore(SqlArchive, Store):
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:
         with self._read_long() as connection:
+            extent = read_extent(connection, self.bucket_seconds)
+            kept = read_stored_state(connection, extent)
             yield Inspection(
-                kept=read_stored_state(connection),
+                kept=kept,
                 events=lambda: (as_tables(columns, last) for last, columns in read_columns(connection)),
                 device_tests=lambda only: read_test_states(connection, only=only),
                 bases=lambda only: read_test_states(connection, "test_state_base", only),
+                rollups=SqlRollupCheck(connection, extent, kept.pruned_bucket),
             )
 
 
@@ -221,16 +238,15 @@ def _registry(connection: Connection) -> DirectoryVersion:
 
 
 def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
-    """Add up the sums of several partitions. Only the unknown device is in more than one."""
+    """Put the sums of several partitions in order; each device is in one."""
     if len(parts) == 1:
         return parts[0]
-    names = ("bucket", "device", "index", "withdrawn", "plus", "minus")
-    column = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    keys, sums = add_up([column[name] for name in names[:4]], [column[name] for name in names[4:]])
-    return DeviceTallyTable(**dict(zip(names, [*keys, *sums], strict=True)))
+    column = {name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])}
+    order = np.lexsort((column["withdrawn"], column["index"], column["device"], column["bucket"]))
+    return DeviceTallyTable(**{name: values[order] for name, values in column.items()})
 
 
-def read_stored_state(connection: Connection) -> StoredState:
+def read_stored_state(connection: Connection, extent: Extent) -> StoredState:
     """Read everything except the log and the test states."""
     meta: dict[str, int] = dict(connection.rows("SELECT key, value FROM {meta} AS meta"))
     held = connection.rows(
@@ -242,7 +258,7 @@ def read_stored_state(connection: Connection) -> StoredState:
         devices=read_devices(connection),
         played=columns(connection.rows("SELECT DISTINCT device FROM {test_state} AS test_state ORDER BY device"), 1)[0],
         pruned=read_pruned(connection),
-        tallies=read_tallies_kept(connection),
+        tallies=read_tallies(connection, extent, Span(None, None, extent.bucket_seconds, timed=False)),
         bucket_spans=BucketSpanTable(
             *columns(connection.rows("SELECT device, bucket, lowest, highest FROM {bucket_span} AS bucket_span"), 4)
         ),
@@ -255,4 +271,6 @@ def read_stored_state(connection: Connection) -> StoredState:
         arrival=meta["arrival"],
         pruned_bucket=meta["pruned_bucket"],
         spans_from=meta["spans_from"],
+        fine_from=extent.fine_from,
+        day=extent.day,
     )

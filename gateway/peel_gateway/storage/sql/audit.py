@@ -11,7 +11,8 @@ import numpy.typing as npt
 from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.tables import PrunedTable
 from peel_gateway.storage.sql.connection import Connection, Row
-from peel_gateway.storage.sql.rows import add_counts, add_pruned, add_tallies, columns, in_chunks
+from peel_gateway.storage.sql.rollups import Extent, add_tallies
+from peel_gateway.storage.sql.rows import add_counts, add_pruned, columns, in_chunks
 from peel_gateway.storage.sql.tallies import counted_reports
 
 __all__ = ["pardon", "read_audit", "read_forfeited"]
@@ -19,8 +20,13 @@ __all__ = ["pardon", "read_audit", "read_forfeited"]
 _COLUMNS = tuple(each.name for each in fields(AuditEntry) if each.name != "id")
 
 
-def pardon(connection: Connection, device: int, *, restore: bool, reason: str, who: str, now: int) -> AuditEntry | None:
-    """Clear a device's exposure and write an audit entry; None if it is not exposed. `now` is in Unix milliseconds."""
+def pardon(
+    connection: Connection, extent: Extent, device: int, *, restore: bool, reason: str, who: str, now: int
+) -> AuditEntry | None:
+    """Clear a device's exposure and write an audit entry; None if it is not exposed. `now` is in Unix milliseconds.
+
+    All events must be in the roll-ups.
+    """
     state = connection.row(
         f"""SELECT cause, withdrawn, arrival FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}
             WHERE device = ?""",
@@ -29,7 +35,7 @@ def pardon(connection: Connection, device: int, *, restore: bool, reason: str, w
     if state is None or not state[0]:
         return None
     cause, withdrawn, arrival = state
-    reports = _decide_past(connection, device, arrival, restore=restore) if withdrawn else 0
+    reports = _decide_past(connection, extent, device, arrival, restore=restore) if withdrawn else 0
     connection.update("device", _CLEAR, "device = ?", (arrival, device))
     for table in ("test_state", "test_state_base"):
         connection.delete(table, "device = ?", (device,))
@@ -54,13 +60,13 @@ _CLEAR = "cause = 0, cause_time = 0, withdrawn = 0, first_number = 0, pardoned =
 """Without a first number the token bucket starts again with the next report, as for a new device."""
 
 
-def _decide_past(connection: Connection, device: int, arrival: int, *, restore: bool) -> int:
+def _decide_past(connection: Connection, extent: Extent, device: int, arrival: int, *, restore: bool) -> int:
     """Count a withdrawn device's earlier reports again, or forfeit them; return their number."""
-    past = counted_reports(connection, [device])
+    past = counted_reports(connection, extent, [device])
     reports = int(past.withdrawn_plus.sum() + past.withdrawn_minus.sum())
     if restore:
         past.withdrawn_plus, past.withdrawn_minus = -past.withdrawn_plus, -past.withdrawn_minus
-        add_tallies(connection, past)
+        add_tallies(connection, extent, past)
         add_counts(connection, "withdrawn", {0: -reports})
     else:
         connection.update("device", "forfeited = ?", "device = ?", (arrival, device))

@@ -3,8 +3,8 @@
 
 - Rows about a device go to the partition that now has the device.
 - The log is written again in the order of time. Events get new arrivals, and every column that names an event by its arrival follows.
-- A partition's sums are recomputed from its log and from the sums that retention left.
-- Sums without a device (pruned reports by time, pieces that left the quarantine) go to the first partition. Totals stay the same.
+- Roll-ups go to the partition that now has the device, the log's tail included. A partition's tallies are computed from them.
+- Sums without a device (pieces that left the quarantine) go to the first partition. Totals stay the same.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.gateway_time import GatewayTime
-from peel_gateway.model.grouping import add_up
-from peel_gateway.model.tables import MOVING_COLUMNS, STATE_COLUMNS, TallyTable
+from peel_gateway.model.tables import MOVING_COLUMNS, STATE_COLUMNS
 from peel_gateway.model.verdict import LOGGED, Verdict
 from peel_gateway.storage.records import GAP, Columns
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.log import LogWriter, read_columns
-from peel_gateway.storage.sql.rows import add_counts, add_tallies, read_counters, read_tallies_kept
+from peel_gateway.storage.sql.rollups import END, Extent, add_tallies, levels_upto, read_extent, write_level
+from peel_gateway.storage.sql.rows import add_counts, read_counters
 from peel_gateway.storage.sql.schema import META, REGISTRY
 from peel_gateway.storage.sql.tallies import recount_tallies
 
@@ -61,8 +61,8 @@ _AT_ONCE = 10_000
 """Rows written per statement."""
 
 
-def copy_archive(source: Connection, target: Connection) -> None:
-    """Fill an empty archive. `source` is a snapshot, `target` is in a transaction."""
+def copy_archive(source: Connection, target: Connection, bucket_seconds: int) -> None:
+    """Fill an empty archive. `source` is a snapshot, `target` is in a transaction; both have the same time buckets."""
     old, new = source.scopes(), target.scopes()
     metas: list[dict[str, int]] = [dict(scope.rows("SELECT key, value FROM {meta} AS meta")) for scope in old]
     clocks = [GatewayTime(**{each.name: meta[each.name] for each in fields(GatewayTime)}) for meta in metas]
@@ -74,12 +74,14 @@ def copy_archive(source: Connection, target: Connection) -> None:
         for table in _OF_DEVICES:
             _copy_devices(scope, new, table, arrivals[partition], shift)
     dropped = _copy_exposures(old, new)
-    _write_sums(source, new, dropped, moved.gaps)
+    extent = _copy_rollups(old, new, bucket_seconds)
+    _write_sums(source, new, dropped, moved.gaps, extent)
     for partition, scope in enumerate(new):
         meta = dict.fromkeys(META, 0) | asdict(now)
         meta |= {key: max(each[key] for each in metas) for key in ("pruned_bucket", "spans_from")}
         last = moved.last[partition]
-        meta |= {"arrival": last, "sealed": last, "checkpointed": moved.known[partition]}
+        meta |= {"arrival": last, "sealed": last, "summed": last, "checkpointed": moved.known[partition]}
+        meta |= {"built": extent.built, "fine_from": extent.fine_from}
         meta["generation"] = 0 if partition else sum(each["generation"] for each in metas)
         if not partition:
             meta |= {key: metas[0][key] for key in REGISTRY}
@@ -233,18 +235,36 @@ def _copy_exposures(old: Sequence[Connection], new: Sequence[Connection]) -> Cou
     return dropped
 
 
-def _write_sums(source: Connection, new: Sequence[Connection], dropped: Counter[int], gaps: Sequence[int]) -> None:
+def _copy_rollups(old: Sequence[Connection], new: Sequence[Connection], bucket_seconds: int) -> Extent:
+    """Copy the roll-ups and add the tails. New ones reach as far as the furthest old ones."""
+    extents = [read_extent(scope, bucket_seconds) for scope in old]
+    extent = Extent(
+        bucket_seconds,
+        summed=END,
+        built=max(each.built for each in extents),
+        fine_from=max(each.fine_from for each in extents),
+    )
+    for scope, reached in zip(old, extents, strict=True):
+        for level, table in levels_upto(scope, reached, extent):
+            partition = table.device % len(new)
+            for place in np.unique(partition).tolist():
+                write_level(new[place], level, table.at(partition == place))
+    return extent
+
+
+def _write_sums(
+    source: Connection, new: Sequence[Connection], dropped: Counter[int], gaps: Sequence[int], extent: Extent
+) -> None:
     """Write tallies and counters. Sums without a device go to the first partition."""
     counters = {kind: Counter(values) for kind, values in read_counters(source).items()}
     before = counters.get("pruned_gap", Counter())[0]
-    tallies = [recount_tallies(scope) for scope in new]
+    tallies = [recount_tallies(scope, extent) for scope in new]
     verdicts = [_verdicts(scope) for scope in new]
-    rest = _sum([read_tallies_kept(source)], tallies[1:])
     judged = counters.get("verdict", Counter())
     for mine in verdicts[1:]:
         judged.subtract(mine)
     for partition, scope in enumerate(new):
-        add_tallies(scope, tallies[partition] if partition else rest)
+        add_tallies(scope, extent, tallies[partition])
         add_counts(scope, "verdict", verdicts[partition] if partition else judged)
         gone = tallies[partition].withdrawn_plus + tallies[partition].withdrawn_minus
         add_counts(scope, "withdrawn", {0: int(gone.sum())})
@@ -269,13 +289,3 @@ def _verdicts(scope: Connection) -> Counter[int]:
     held = scope.rows("SELECT verdict, COUNT(*) FROM {exposure} AS exposure GROUP BY verdict")
     found.update({verdict: count for verdict, count in held if verdict not in LOGGED})
     return found
-
-
-def _sum(plus: Sequence[TallyTable], minus: Sequence[TallyTable]) -> TallyTable:
-    """Add some tallies and subtract others."""
-    names = [each.name for each in fields(TallyTable)]
-    signs = np.concatenate([np.full(len(table), sign) for sign, tables in ((1, plus), (-1, minus)) for table in tables])
-    columns = [np.concatenate([getattr(table, name) for table in (*plus, *minus)]) for name in names]
-    keys, sums = add_up(columns[:3], [column * signs for column in columns[3:]])
-    some = np.flatnonzero(np.any(sums, axis=0))
-    return TallyTable(*(column[some] for column in (*keys, *sums)))

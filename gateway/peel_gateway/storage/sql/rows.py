@@ -24,10 +24,10 @@ from peel_gateway.storage.store import StoreCorrupt
 
 __all__ = [
     "CHUNK",
+    "TALLY_COUNTS",
     "TALLY_SUMS",
     "add_counts",
     "add_pruned",
-    "add_tallies",
     "as_test_states",
     "columns",
     "in_chunks",
@@ -37,17 +37,16 @@ __all__ = [
     "read_newest_reports",
     "read_pruned",
     "read_reports",
-    "read_tallies_kept",
     "read_test_states",
-    "read_totals",
     "verify_states",
+    "write_tallies",
 ]
 
 Ints = npt.NDArray[np.int64]
 Value = TypeVar("Value")
 
-_COUNTS = ("plus", "minus", "withdrawn_plus", "withdrawn_minus")
-TALLY_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in _COUNTS)
+TALLY_COUNTS = ("plus", "minus", "withdrawn_plus", "withdrawn_minus")
+TALLY_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in TALLY_COUNTS)
 """The sums of a query over tallies."""
 
 CHUNK = 500
@@ -161,22 +160,11 @@ def add_pruned(connection: Connection, pruned: PrunedTable) -> None:
     connection.add("pruned", keys | {"idx": pruned.index}, {"plus": pruned.plus, "minus": pruned.minus})
 
 
-def read_totals(connection: Connection) -> TallyTable:
-    """Read the tallies summed over all buckets (bucket is 0)."""
-    query = f"SELECT profile, 0, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, idx"
-    return TallyTable(*columns(connection.rows(query), 7))
-
-
-def read_tallies_kept(connection: Connection) -> TallyTable:
-    """Read all tallies, summed over partitions."""
-    query = f"SELECT profile, bucket, idx, {TALLY_SUMS} FROM {{tally}} AS tally GROUP BY profile, bucket, idx"
-    return TallyTable(*columns(connection.rows(query), 7))
-
-
-def add_tallies(connection: Connection, tallies: TallyTable) -> None:
-    """Add to the tallies."""
+def write_tallies(connection: Connection, level: int, tallies: TallyTable) -> None:
+    """Add to the tallies of a level, whose units are the buckets."""
     keys = {"profile": tallies.profile, "bucket": tallies.bucket, "idx": tallies.index}
-    connection.add("tally", keys, {name: getattr(tallies, name) for name in _COUNTS})
+    sums = {name: getattr(tallies, name) for name in TALLY_COUNTS}
+    connection.add("tally", {"level": np.full(len(tallies), level)} | keys, sums)
 
 
 def add_counts(connection: Connection, kind: str, counts: Mapping[int, int]) -> None:

@@ -146,8 +146,9 @@ CREATE TABLE test_state_base ({partition}
     PRIMARY KEY ({by_partition}device, profile)
 );
 
--- The sums that estimates are computed from.
+-- The sums over all devices that estimates are computed from, by the same units of time as in `rollup`; `bucket` is a unit's start.
 CREATE TABLE tally ({partition}
+    level           {int} NOT NULL,
     profile         {int} NOT NULL,
     bucket          {int} NOT NULL,
     idx             {int} NOT NULL,
@@ -155,8 +156,23 @@ CREATE TABLE tally ({partition}
     minus           {int} NOT NULL,
     withdrawn_plus  {int} NOT NULL,
     withdrawn_minus {int} NOT NULL,
-    PRIMARY KEY ({by_partition}profile, bucket, idx)
+    PRIMARY KEY ({by_partition}level, profile, bucket, idx)
 ){clustered};
+
+-- Roll-ups: accepted reports summed per device, attribute or category, and unit of time, in pieces packed by `storage.sql.rollups`. A piece
+-- has the rows of one profile and level (seconds of a unit; 0: without a time), of units `first` to `last` and of devices `low` to `high`.
+CREATE TABLE rollup ({partition}
+    id      {identity},
+    profile {int} NOT NULL,
+    level   {int} NOT NULL,
+    first   {int} NOT NULL,
+    last    {int} NOT NULL,
+    low     {int} NOT NULL,
+    high    {int} NOT NULL,
+    entries {int} NOT NULL,
+    data    {blob} NOT NULL{identity_key}
+);
+CREATE INDEX rollup_span ON rollup ({by_partition}level, first, last, profile);
 
 -- The lowest and highest accepted report number per bucket and device, as far back as late reports are put into buckets. A device's newest
 -- bucket is in `progress`. The bucket comes first in the key, so rows of one time are adjacent.
@@ -212,8 +228,9 @@ CREATE TABLE counter ({partition}
     PRIMARY KEY ({by_partition}kind, key)
 ){clustered};
 
--- Single values: the number of transactions; the log's last event, the last sealed one, and the last one in all checkpoints; the newest
--- bucket with pruned reports, and the first bucket in `bucket_span`; the size of time buckets; the gateway's time; in the first partition,
+-- Single values: the number of transactions; the log's last event, the last sealed one, the last one in all checkpoints, the last in the
+-- roll-ups; how far their larger units are built, and where units shorter than a day begin; the newest bucket with pruned reports, and the
+-- first bucket in `bucket_span`; the size of time buckets; the gateway's time; in the first partition,
 -- the newest state of the fleet's registry that a gateway has used.
 CREATE TABLE meta ({partition}
     key   TEXT NOT NULL,
@@ -223,15 +240,15 @@ CREATE TABLE meta ({partition}
 """
 
 TABLES = (
-    "log", "pruned", "device", "progress", "refused", "test_state", "test_state_base", "tally", "bucket_span", "exposure", "audit",
-    "counter", "meta",
+    "log", "pruned", "device", "progress", "refused", "test_state", "test_state_base", "tally", "rollup", "bucket_span", "exposure",
+    "audit", "counter", "meta",
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
 """The keys of `meta` that hold a `model.tables.DirectoryVersion`, in the first partition."""
 
 META = (
-    "generation", "arrival", "sealed", "checkpointed", "pruned_bucket", "spans_from",
+    "generation", "arrival", "sealed", "checkpointed", "summed", "built", "fine_from", "pruned_bucket", "spans_from",
     "tick", "wall", "seen", "boot", "steady", "behind", "stepped", *REGISTRY,
 )  # fmt: skip
 """The keys of `meta` that start at 0."""

@@ -32,22 +32,26 @@ from peel_gateway.storage.sql import audit, retention
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import append, read_tables
 from peel_gateway.storage.sql.quarantine import Limits, Quarantine
+from peel_gateway.storage.sql.rollups import Extent, add_rollups, add_tallies, build, drop_fine, read_tail
 from peel_gateway.storage.sql.rows import (
     add_counts,
-    add_tallies,
     columns,
     in_chunks,
     put_test_states,
     read_devices,
     read_test_states,
-    read_totals,
 )
-from peel_gateway.storage.sql.tallies import counted_reports
+from peel_gateway.storage.sql.tallies import Span, counted_reports, read_tallies
 from peel_gateway.storage.store import Transaction
 
 __all__ = ["SqlTransaction"]
 
 Ints = npt.NDArray[np.int64]
+
+_TAIL_EVENTS = 32_768
+"""The roll-ups follow once the log has this many more events. Queries read these from the log, in some milliseconds."""
+_LATE_SECONDS = 600
+"""Units of time are built this long after their end, so that few reports come later."""
 
 _LASTING = tuple(name for name in STATE_COLUMNS if name not in MOVING_COLUMNS)
 
@@ -98,10 +102,33 @@ class SqlTransaction(Transaction):
     def events(self, after: int) -> tuple[LogTable, GapTable]:
         return read_tables(self._connection, after=after)
 
+    @property
+    def _extent(self) -> Extent:
+        return Extent(self._bucket, **{name: self._meta[name] for name in ("summed", "built", "fine_from")})
+
+    def _roll(self) -> None:
+        """Add all events to the roll-ups."""
+        if self._meta["summed"] < self.arrival:
+            add_rollups(self._connection, self._extent, read_tail(self._connection, self._extent))
+            self._set_meta({"summed": self.arrival})
+
+    def roll_up(self, now: float) -> bool:
+        self._roll()
+        before = self._extent
+        after = build(self._connection, before, int(now) - _LATE_SECONDS)
+        self._set_meta({"built": after.built})
+        return after.built > before.built
+
+    def drop_fine(self, before: float) -> None:
+        after = drop_fine(self._connection, self._extent, int(before))
+        if after != self._extent:
+            self._set_meta({"generation": self.generation + 1, "fine_from": after.fine_from})
+
     def aged(self, before: float, now: float) -> Aged:
         return retention.aged(self._connection, round(before * 1000), round(now * 1000))
 
     def prune(self, aged: Aged, bases: DeviceTestTable) -> None:
+        self._roll()
         put_test_states(self._connection, bases, "test_state_base")
         retention.prune(self._connection, aged)
         bucket = max(self._meta["pruned_bucket"], int(aged.log.bucket.max(initial=0)))
@@ -117,7 +144,10 @@ class SqlTransaction(Transaction):
         )
 
     def pardon(self, device: int, *, restore: bool, reason: str, who: str, moment: GatewayTime) -> AuditEntry | None:
-        entry = audit.pardon(self._connection, device, restore=restore, reason=reason, who=who, now=moment.seen)
+        self._roll()
+        entry = audit.pardon(
+            self._connection, self._extent, device, restore=restore, reason=reason, who=who, now=moment.seen
+        )
         if entry:
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
         return entry
@@ -130,7 +160,7 @@ class SqlTransaction(Transaction):
         return self._give_back()
 
     def totals(self) -> TallyTable:
-        return read_totals(self._connection)
+        return read_tallies(self._connection, self._extent, Span(None, None, None))
 
     def find(self, questions: Questions) -> Found:
         return Found(
@@ -176,13 +206,15 @@ class SqlTransaction(Transaction):
         add_counts(self._connection, "gap", {0: len(effects.gaps)})
         self._put_devices(effects.devices, effects.lasting)
         put_test_states(self._connection, effects.device_tests)
-        add_tallies(self._connection, effects.tallies)
+        add_tallies(self._connection, self._extent, effects.tallies)
         self._widen_bucket_spans(effects.bucket_spans)
         left = self._withdraw(effects.withdrawn)
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
         dropped = self._quarantine.hold(effects.exposures, effects.dropped)
         marks = {"generation": self.generation + 1, "arrival": effects.arrival, "sealed": sealed}
         self._set_meta(marks | asdict(effects.moment))
+        if effects.arrival - self._meta["summed"] >= _TAIL_EVENTS:
+            self._roll()
         return Written(dropped, left)
 
     def _set_meta(self, values: Mapping[str, int]) -> None:
@@ -213,7 +245,7 @@ class SqlTransaction(Transaction):
         """Move these devices' accepted reports to the withdrawn columns."""
         if not devices:
             return TallyTable(*columns([], 7))
-        left = counted_reports(self._connection, devices)
-        add_tallies(self._connection, left)
+        left = counted_reports(self._connection, self._extent, devices)
+        add_tallies(self._connection, self._extent, left)
         add_counts(self._connection, "withdrawn", {0: int(left.withdrawn_plus.sum() + left.withdrawn_minus.sum())})
         return left

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from peel_gateway.storage.sql.log import verify_log
+from peel_gateway.storage.sql.rollups import verify_rollups
 from peel_gateway.storage.sql.rows import verify_states
 from peel_gateway.storage.sql.schema import META, Upgraded, Words, run_steps, schema_version, steps_from, tables
 from peel_gateway.storage.sqlite.connection import SqliteConnection, translated
@@ -63,7 +64,7 @@ def make_tables(raw: sqlite3.Connection, bucket_seconds: int) -> None:
 def find_damage(connection: SqliteConnection) -> list[str]:
     """Return a message for each problem that shows without the fleet's keys."""
     problems = [row[0] for row in connection.raw.execute("PRAGMA integrity_check(10)") if row[0] != "ok"]
-    return [*problems, *verify_log(connection), *verify_states(connection)]
+    return [*problems, *verify_log(connection), *verify_states(connection), *verify_rollups(connection)]
 
 
 def run_script(raw: sqlite3.Connection, script: str) -> None:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The choice of profile, group and time.
+// The choice of profile, tag and time.
 
 import { byId, h, setHidden } from "./dom.js";
 
@@ -19,9 +19,9 @@ export class Controls {
 			page.profile = page.profiles.find((profile) => profile.name === this.select.value);
 			changed();
 		});
-		this.groups = byId("group");
-		this.groups.addEventListener("change", () => {
-			page.group = this.groups.value || null;
+		this.tags = byId("tag");
+		this.tags.addEventListener("change", () => {
+			page.tag = this.tags.value || null;
 			changed();
 		});
 		byId("window").append(...WINDOWS.map(([seconds, name]) => this.#choice(seconds, name, changed)));
@@ -50,13 +50,13 @@ export class Controls {
 		this.select.replaceChildren(
 			...page.profiles.map((profile) => h("option", { selected: profile === page.profile }, profile.name)),
 		);
-		if (!page.groups.some(({ group }) => group === page.group)) page.group = null;
-		this.groups.replaceChildren(
+		if (!page.tags.some(({ tag }) => tag === page.tag)) page.tag = null;
+		this.tags.replaceChildren(
 			h("option", { value: "" }, "all devices"),
-			...page.groups.map(({ group, members }) =>
-				h("option", { value: group, selected: group === page.group }, `${group} (${members})`),
+			...page.tags.map(({ tag, members }) =>
+				h("option", { value: tag, selected: tag === page.tag }, `${tag} (${members})`),
 			),
 		);
-		setHidden(this.groups.parentElement, page.groups.length === 0);
+		setHidden(this.tags.parentElement, page.tags.length === 0);
 	}
 }

@@ -23,7 +23,7 @@ export async function deviceDetail(device, why) {
 			{ class: "facts" },
 			term("note", known.note),
 			term("registered", when(known.created)),
-			term("group", known.group),
+			term("tags", known.tags.join(", ")),
 			term("first heard", when(known.first_received)),
 			term("last number", known.last_number === null ? null : count(known.last_number)),
 			term(

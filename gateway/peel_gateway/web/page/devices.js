@@ -54,18 +54,18 @@ export class Devices {
 	}
 
 	async refresh() {
-		const { profile, group } = this.page;
+		const { profile, tag } = this.page;
 		if (!profile) return;
 		const state = byId("devices-state").value;
 		const wanted = wantedText();
 		const answer = await ask("/api/devices", {
 			profile: profile.name,
-			group,
+			tag,
 			state,
 			find: this.page.demo ? null : wanted, // roles are filtered here, because the gateway does not know them
 			limit: this.page.demo && wanted ? MOST : this.limit,
 		});
-		if (profile !== this.page.profile || group !== this.page.group) return;
+		if (profile !== this.page.profile || tag !== this.page.tag) return;
 		if (state !== byId("devices-state").value || wanted !== wantedText()) return;
 		this.items = answer.items;
 		this.more = answer.next !== null;
@@ -94,7 +94,7 @@ export class Devices {
 			body.replaceChildren(h("tr", {}, h("td", { colspan: COLUMNS.length, class: "none" }, "No such device.")));
 		setText(
 			byId("devices-note"),
-			`${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value || this.page.group ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
+			`${this.more ? "the first " : ""}${count(found.length)}${wanted || byId("devices-state").value || this.page.tag ? " that fit" : ""} of ${count(this.page.profile.devices)}`,
 		);
 		setHidden(byId("devices-more"), !this.more || this.limit >= MOST);
 	}

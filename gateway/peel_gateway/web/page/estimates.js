@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The estimates: a row for each attribute or category.
+// The estimates: a row for each mean, median and share; a picture for each distribution.
 
 import { ask } from "./api.js";
+import { medianOf, showDistributions } from "./distribution.js";
 import { byId, h, reconcile, setHidden, setText } from "./dom.js";
-import { ago, count, duration, percent, plural, scaleOf } from "./format.js";
+import { ago, count, duration, percent, plural, scaleOf, withUnit } from "./format.js";
 import { RangeBar } from "./rangebar.js";
 
 const FEW = 12;
+const FEW_HASHED = 4; // beside other attributes
+const CATEGORICAL = new Set(["category", "hashed"]);
 const ENOUGH = 0.05;
 
 export class Estimates {
@@ -26,19 +29,26 @@ export class Estimates {
 	}
 
 	get figure() {
-		return this.item?.estimates.find((figure) => figure.name === this.name) ?? null;
+		return this.#figures().find((figure) => figure.name === this.name) ?? null;
 	}
 
-	// Categories without names are numbers; the profile's attribute says of what.
-	label(figure) {
-		const { profile } = this.page;
-		return this.categorical && !profile.categories
-			? `${profile.attributes[0].name} ${figure.name}`
-			: figure.name.replaceAll("_", " ");
+	// Categories without names are numbers; the attribute says of what.
+	label({ name, attribute, kind, threshold }) {
+		if (kind === "above" || kind === "ladder") name = `${attribute} above ${this.#amount(attribute, threshold)}`;
+		return (/^\d+$/.test(name) ? `${attribute} ${name}` : name).replaceAll("_", " ");
 	}
 
-	get categorical() {
-		return Boolean(this.item) && this.item.mechanism !== "harmony";
+	#amount(attribute, value) {
+		const unit = this.page.profile?.attributes.find((each) => each.name === attribute)?.unit;
+		return withUnit(String(value).replace("-", "\u2212"), unit);
+	}
+
+	// Rungs of ladders are drawn as distributions; their medians are figures.
+	#figures() {
+		if (!this.item) return [];
+		const medians = new Map(this.item.distributions.map((each) => [each.attribute, medianOf(each)]));
+		const found = this.item.estimates.map((figure) => (figure.kind === "ladder" ? medians.get(figure.attribute) : figure));
+		return [...new Set(found)].filter(Boolean);
 	}
 
 	async refresh() {
@@ -46,7 +56,7 @@ export class Estimates {
 		if (!profile) return;
 		const { items } = await ask("/api/estimates", {
 			profile: profile.name,
-			group: this.page.group,
+			tag: this.page.tag,
 			since: this.page.since(),
 		});
 		if (profile !== this.page.profile) return; // another one was chosen meanwhile
@@ -62,8 +72,14 @@ export class Estimates {
 	}
 
 	#ordered() {
-		const figures = [...this.item.estimates];
-		return this.categorical ? figures.sort((one, other) => (other.value ?? 0) - (one.value ?? 0)) : figures;
+		// Categories by size, within their attribute.
+		const figures = this.#figures();
+		const places = new Map(figures.map((figure, place) => [figure.attribute + figure.kind, place]));
+		const size = (figure) => (CATEGORICAL.has(figure.kind) ? (figure.value ?? 0) : 0);
+		return figures.sort(
+			(one, other) =>
+				places.get(one.attribute + one.kind) - places.get(other.attribute + other.kind) || size(other) - size(one),
+		);
 	}
 
 	#show() {
@@ -71,8 +87,9 @@ export class Estimates {
 		if (!item) return;
 		const wanted = byId("estimates-filter").value.trim().toLowerCase();
 		const found = this.#ordered().filter((figure) => figure.name.toLowerCase().includes(wanted));
-		const listed = this.all ? found : found.slice(0, FEW);
-		this.list.classList.toggle("many", item.estimates.length > FEW);
+		const listed = this.all ? found : this.#first(found);
+		this.list.classList.toggle("many", listed.length > FEW);
+		showDistributions(this.page, item);
 		reconcile(
 			this.list,
 			listed,
@@ -80,16 +97,17 @@ export class Estimates {
 			() => this.#make(),
 			(row, figure) => this.#update(row, figure),
 		);
-		setHidden(byId("estimates-find"), item.estimates.length <= FEW);
-		setHidden(byId("estimates-more"), found.length <= FEW);
-		setText(byId("estimates-more"), this.all ? `Show the first ${FEW}` : `Show all ${count(found.length)}`);
+		setHidden(byId("estimates-find"), this.#ordered().length <= FEW);
+		setHidden(byId("estimates-more"), !this.all && listed.length === found.length);
+		setText(byId("estimates-more"), this.all ? "Show fewer" : `Show all ${count(found.length)}`);
 		this.#note();
 		setText(
 			byId("estimates-legend"),
 			[
 				item.figures > item.estimates.length
-					? `Each interval holds for its category alone. The largest of ${count(item.figures)} estimates tend to be too high, because they were selected.`
+					? `Each interval holds for its category alone. The largest of ${count(item.figures)} tend to be too high, because they were selected.`
 					: "",
+				listed.length < found.length ? "Of long lists only categories that stand out from chance come first." : "",
 				"Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
 				item.withdrawn ? "◇ is the estimate with the reports of exposed devices, which do not count." : "",
 				this.page.demo
@@ -97,6 +115,21 @@ export class Estimates {
 					: "",
 			].join(" "),
 		);
+	}
+
+	// Many categories do not hide the attributes behind them: of each list only the largest come first, if they stand out from chance.
+	#first(figures) {
+		const attributes = new Set(figures.map((figure) => figure.attribute));
+		const seen = new Map();
+		const place = ({ attribute }) => seen.set(attribute, (seen.get(attribute) ?? 0) + 1).get(attribute);
+		const kept = figures.filter((figure) => attributes.size === 1 || figure.kind !== "hashed" || (this.#standsOut(figure) && place(figure) <= FEW_HASHED));
+		return kept.slice(0, FEW);
+	}
+
+	// Further from zero than the largest of all categories is likely to be by chance: a tail bound for each, added up to 5%.
+	#standsOut({ attribute, value, half_width: half }) {
+		const { domain } = this.page.profile.attributes.find((each) => each.name === attribute && each.kind === "hashed");
+		return value > (half / 1.96) * Math.sqrt(2 * Math.log(domain / 0.05));
 	}
 
 	#note() {
@@ -107,7 +140,7 @@ export class Estimates {
 		const { item } = this;
 		const hidden =
 			item.figures > item.estimates.length
-				? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "category", "categories")} · `
+				? `the largest ${count(item.estimates.length)} of ${plural(item.figures, "estimate")} · `
 				: "";
 		if (item.note) return item.note;
 		if (!item.n) return "no reports of this profile in this time";
@@ -151,7 +184,7 @@ export class Estimates {
 
 	#update(row, figure) {
 		const { parts } = row;
-		const scale = scaleOf(figure, this.categorical);
+		const scale = scaleOf(figure);
 		const truth = this.page.demo?.truth(this.item.profile, figure.name) ?? null;
 		setText(parts.name, this.label(figure));
 		parts.name.setAttribute("aria-pressed", figure.name === this.name);
@@ -190,7 +223,7 @@ export class Estimates {
 			before: share(before),
 			truth: share(truth),
 			label:
-				`${figure.name}: ${words}, range ${scale.end(least)} to ${scale.end(most)}` +
+				`${this.label(figure)}: ${words}, range ${scale.end(least)} to ${scale.end(most)}` +
 				(before === null ? "" : `, ${scale.withUnit(before)} with exposed devices`) +
 				(truth === null ? "" : `, truth ${scale.withUnit(truth)}`),
 		});
@@ -199,7 +232,7 @@ export class Estimates {
 	// The waiting time follows from the planned rate of active devices, not from the reports so far.
 	#missing(figure) {
 		if (figure.half_width === null) return "no report yet";
-		if (figure.half_width <= ENOUGH) return "";
+		if (figure.half_width <= ENOUGH || figure.kind === "median") return ""; // a median is never known better than the rungs are apart
 		const now = figure.too_few ? "" : `too few: ±${percent(figure.half_width)} of the range now`;
 		if (figure.seconds_missing === null) return [now, "no device is reporting"].filter(Boolean).join(", ");
 		const wait = this.#wait(`±${percent(ENOUGH)}`, figure, figure.seconds_missing);

@@ -25,7 +25,7 @@ export class Exposed {
 	async refresh() {
 		const { profile } = this.page;
 		if (!profile) return;
-		const { items, total } = await ask("/api/exposed", { profile: profile.name, group: this.page.group, limit: MOST });
+		const { items, total } = await ask("/api/exposed", { profile: profile.name, tag: this.page.tag, limit: MOST });
 		if (profile !== this.page.profile) return;
 		this.items = items;
 		this.total = total;
@@ -54,9 +54,9 @@ export class Exposed {
 		if (!this.items.length) byId("exposed-list").replaceChildren(h("li", { class: "none" }, this.#none()));
 	}
 
-	// The sentence at the top also counts exposed devices of other profiles and groups.
+	// The sentence at the top also counts exposed devices of other profiles and tags.
 	#none() {
-		const where = this.page.group === null ? "of this profile" : "of this profile and group";
+		const where = this.page.tag === null ? "of this profile" : "of this profile and tag";
 		const others = this.page.summary.totals.exposed_devices;
 		return `No device ${where} is exposed${others ? `; ${plural(others, "other device")} ${others === 1 ? "is" : "are"}` : ""}.`;
 	}

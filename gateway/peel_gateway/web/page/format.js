@@ -32,11 +32,14 @@ function powerOf(range) {
 	return power >= 6 || power < -3 ? power : 0;
 }
 
-// A figure's numbers as shown: categories are shares, and a share is shown in percent.
-export function scaleOf(figure, categorical) {
-	const power = categorical ? -2 : powerOf(figure.range);
+const SHARES = new Set(["above", "ladder", "category", "hashed"]);
+export const isShare = (figure) => SHARES.has(figure.kind);
+
+// A figure's numbers as shown: a share of readings or devices is shown in percent.
+export function scaleOf(figure, share = isShare(figure)) {
+	const power = share ? -2 : powerOf(figure.range);
 	const factor = 10 ** -power;
-	const unit = categorical ? "%" : [power ? `×10${superscript(power)}` : "", figure.unit].join(NARROW).trim();
+	const unit = share ? "%" : [power ? `×10${superscript(power)}` : "", figure.unit].join(NARROW).trim();
 	const wide = figure.high === null ? figure.range[1] - figure.range[0] : figure.high - figure.low;
 	const decimals = decimalsFor(wide * factor);
 	return {

@@ -4,17 +4,20 @@
 import { ask } from "./api.js";
 import { bandChart } from "./band.js";
 import { isDemo } from "./demo.js";
+import { medianOf } from "./distribution.js";
 import { byId, h, setHidden, setText } from "./dom.js";
 import { clock, count, duration, exact, fixed, scaleOf } from "./format.js";
 
 const POINTS = 48;
+// Buckets whose sums the gateway keeps, or that are made of few of them.
+const SIZES = [5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 86400, 345600, 1382400, 5529600, 22118400];
 
 export class History {
 	constructor(page, estimates) {
 		this.page = page;
 		this.estimates = estimates;
 		this.exposed = []; // filled by the panel of exposed devices
-		this.of = {}; // profile, name and group of the items; the user may have chosen others since
+		this.of = {}; // profile, name and tag of the items; the user may have chosen others since
 		this.items = [];
 		this.truth = []; // only in a demonstration
 	}
@@ -28,15 +31,16 @@ export class History {
 		const first = Date.parse(page.summary.store.first_received) / 1000;
 		const begin = page.seconds === null ? first : Math.max(first, now - page.seconds);
 		const base = page.summary.store.bucket_seconds;
-		const bucket = base * Math.max(1, Math.ceil((now - begin) / POINTS / base));
+		const least = Math.max(base, (now - begin) / POINTS);
+		const bucket = SIZES.find((size) => size >= least && size % base === 0) ?? base * Math.ceil(least / base);
 		const since = Math.floor(begin / bucket) * bucket;
-		const { group } = page;
-		const devices = group === null ? "no" : "yes"; // estimates of a group need the log
+		const { tag } = page;
+		const devices = tag === null ? "no" : "yes"; // estimates of a tag need sums per device
 		const asked = { profile, name, bucket, since };
-		const { items } = await ask("/api/estimates", { ...asked, group, devices });
-		const truth = page.demo ? await page.demo.history(asked) : [];
-		if (name !== this.estimates.name || profile !== page.profile.name || group !== page.group) return;
-		this.of = { profile, name, group };
+		const items = await this.#ask({ ...asked, tag, devices });
+		const truth = page.demo && this.estimates.figure?.kind !== "median" ? await page.demo.history(asked) : [];
+		if (name !== this.estimates.name || profile !== page.profile.name || tag !== page.tag) return;
+		this.of = { profile, name, tag };
 		this.bucket = bucket;
 		this.items = items.filter((item) => item.estimates[0].value !== null);
 		this.truth = truth;
@@ -45,12 +49,20 @@ export class History {
 		this.show();
 	}
 
+	// A median comes from all rungs of its ladder, so the gateway is asked for all figures, but for one of each list of categories.
+	async #ask(asked) {
+		const { figure } = this.estimates;
+		if (figure?.kind !== "median") return (await ask("/api/estimates", asked)).items;
+		const { items } = await ask("/api/estimates", { ...asked, name: null, top: 1 });
+		const named = (item) => item.distributions.filter(({ attribute }) => attribute === figure.attribute);
+		return items.flatMap((item) => named(item).map((found) => ({ ...item, estimates: [medianOf(found)] })));
+	}
+
 	show() {
 		const { figure } = this.estimates;
-		const { profile, name, group } = this.of;
-		if (figure?.name !== name || !name || this.page.profile.name !== profile || this.page.group !== group) return;
-		const { categorical } = this.estimates;
-		const scale = scaleOf(figure, categorical);
+		const { profile, name, tag } = this.of;
+		if (figure?.name !== name || !name || this.page.profile.name !== profile || this.page.tag !== tag) return;
+		const scale = scaleOf(figure);
 		const points = this.items.map((item) => this.#point(item));
 		setText(
 			byId("history-note"),
@@ -58,7 +70,7 @@ export class History {
 		);
 		setHidden(byId("history-truth"), !isDemo(this.page));
 		byId("history-chart").replaceChildren(
-			points.length ? this.#chart(points, figure, categorical) : h("p", { class: "none" }, "No report in this time."),
+			points.length ? this.#chart(points, figure) : h("p", { class: "none" }, "No report in this time."),
 		);
 		byId("history-table").tBodies[0].replaceChildren(...[...points].reverse().map((point) => this.#row(point, scale)));
 	}
@@ -80,12 +92,12 @@ export class History {
 	}
 
 	// The axis covers the values, cut to the admissible range; the whole range where no value lies within it.
-	#chart(points, figure, categorical) {
+	#chart(points, figure) {
 		const { truth } = this;
 		const seen = points.flatMap((point) => [point.low, point.high]).concat(truth.map(({ value }) => value));
 		const axis = [Math.max(figure.range[0], Math.min(...seen)), Math.min(figure.range[1], Math.max(...seen))];
 		const [low, high] = axis[0] < axis[1] ? axis : figure.range;
-		const scale = scaleOf(figure, categorical);
+		const scale = scaleOf(figure);
 		const { factor } = scale;
 		const span = (high - low) * factor;
 		const decimals = Math.max(0, Math.ceil(-Math.log10(span / 4)));

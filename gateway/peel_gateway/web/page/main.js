@@ -2,6 +2,7 @@
 // Builds the page: holds the choices, refreshes the panels, switches between states.
 
 import { Refused, Unreachable, ask, tell } from "./api.js";
+import { Change } from "./change.js";
 import { Controls } from "./controls.js";
 import { History } from "./history.js";
 import { Demo } from "./demo.js";
@@ -26,10 +27,10 @@ const MOST_OF_THE_TIME = 4; // a pause is at least so many times as long as the 
 const page = {
 	summary: null,
 	profiles: [],
-	groups: [],
+	tags: [],
 	paths: [],
 	profile: null, // the chosen one
-	group: null, // the chosen one's name; null is all devices
+	tag: null, // the chosen one; null is all devices
 	seconds: 86400, // the chosen window; null is all
 	demo: null,
 	since() {
@@ -43,6 +44,7 @@ const why = new Why(page);
 const demo = new Demo(page, () => refresh());
 const estimates = new Estimates(page, () => history.refresh());
 const history = new History(page, estimates);
+const change = new Change(page, estimates);
 const exposed = new Exposed(page, why, history);
 const devices = new Devices(page, why);
 const layers = new Layers(page);
@@ -52,7 +54,7 @@ const controls = new Controls(page, () => {
 	plan.show();
 	refresh();
 });
-const panels = [demo, estimates, history, exposed, devices];
+const panels = [demo, estimates, history, change, exposed, devices];
 
 function hear(table, polling = false) {
 	const quiet = performance.now() - asked > QUIET_SECONDS * 1000;
@@ -206,8 +208,8 @@ async function start() {
 			return;
 		}
 		setHidden(byId("logout"), !session);
-		const asked = ["/api/profiles", "/api/groups", "/api", "/api/layers"].map((path) => ask(path));
-		[page.profiles, page.groups, page.paths, layers.table] = (await Promise.all(asked)).map(({ items }) => items);
+		const asked = ["/api/profiles", "/api/tags", "/api", "/api/layers"].map((path) => ask(path));
+		[page.profiles, page.tags, page.paths, layers.table] = (await Promise.all(asked)).map(({ items }) => items);
 	} catch (error) {
 		if (error instanceof Refused && error.status === 401) showLogin();
 		else {

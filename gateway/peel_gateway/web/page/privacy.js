@@ -13,34 +13,57 @@ const term = (name, value, note) =>
 
 const budget = (value) => (value < 1000 ? epsilon(value) : `ε ${short(value)}`);
 
+// Questions that an attribute asks, each as often as its weight.
+const slots = ({ thresholds, weight }) => weight * (thresholds?.length ?? 1);
+
+// The share of all reports that are about one question of an attribute.
+const shareOf = (attribute, { attributes }) =>
+	attribute.weight / attributes.reduce((sum, each) => sum + slots(each), 0);
+
 // Largest standard error of the mean of a device's reports about one attribute, as a part of the range; as in docs/privacy.md.
-function errorAfter(reports, { epsilon: each, attributes }) {
-	const cap = (Math.exp(each) + 1) / (Math.exp(each) - 1);
-	return (0.5 * cap) / Math.sqrt(reports / attributes.length);
+function errorAfter(reports, attribute, profile) {
+	const odds = Math.exp(profile.epsilon);
+	return (0.5 * ((odds + 1) / (odds - 1))) / Math.sqrt(reports * shareOf(attribute, profile));
 }
 
 // About how many reports it takes to tell a category that stays the same from another one.
-function reportsToTellApart({ epsilon: each, k, mechanism }) {
-	const kept = Math.exp(each) / (Math.exp(each) + k - 1);
-	const other = mechanism === "hashing" ? 1 / k : (1 - kept) / (k - 1);
-	return Math.ceil((SURE ** 2 * (kept * (1 - kept) + other * (1 - other))) / (kept - other) ** 2);
+function reportsToTellApart(attribute, profile) {
+	const odds = Math.exp(profile.epsilon);
+	const symbols = attribute.symbols ?? attribute.categories.length;
+	const kept = odds / (odds + symbols - 1);
+	const other = attribute.kind === "hashed" ? 1 / symbols : (1 - kept) / (symbols - 1);
+	const own = (SURE ** 2 * (kept * (1 - kept) + other * (1 - other))) / (kept - other) ** 2;
+	return Math.ceil(own / shareOf(attribute, profile));
 }
 
-function overTime(profile, numeric, reports) {
-	if (numeric)
-		return `after a month at the full rate, a reading that stays the same is known with a standard error of at most ${percent(errorAfter(reports, profile))} of its range.`;
-	const needed = reportsToTellApart(profile);
+function overTime(profile, reports) {
+	const means = profile.attributes.filter((each) => each.kind === "mean");
+	const counted = profile.attributes.filter((each) => each.kind === "category" || each.kind === "hashed");
+	return [
+		means.length
+			? `after a month at the full rate, a reading that stays the same is known with a standard error of at most ${percent(Math.min(...means.map((each) => errorAfter(reports, each, profile))))} of its range.`
+			: "",
+		counted.length ? categoryOverTime(profile, counted, means.length ? "A" : "a") : "",
+		means.length + counted.length
+			? ""
+			: "whether a reading that stays the same is above a threshold becomes known, as for any answer that is asked for often.",
+	]
+		.filter(Boolean)
+		.join(" ");
+}
+
+function categoryOverTime(profile, counted, article) {
+	const needed = Math.min(...counted.map((each) => reportsToTellApart(each, profile)));
 	if (needed > (profile.lifetime ?? Infinity))
-		return `a category that stays the same would stand out after about ${count(needed)} reports; the lifetime ends before that.`;
+		return `${article} category that stays the same would stand out after about ${count(needed)} reports; the lifetime ends before that.`;
 	const time = duration((needed * profile.period) / profile.quota);
-	return `a category that stays the same stands out after about ${count(needed)} reports, which take ${time} at the full rate.`;
+	return `${article} category that stays the same stands out after about ${count(needed)} reports, which take ${time} at the full rate.`;
 }
 
 export function showPrivacy(page) {
 	const { profile } = page;
 	if (!profile) return;
 	const { quota, period, lifetime } = profile;
-	const numeric = profile.mechanism === "harmony";
 	const month = Math.min(Math.ceil((quota * MONTH) / period), lifetime ?? Infinity);
 	const likelier = Math.exp(profile.epsilon);
 	byId("privacy-body").replaceChildren(
@@ -65,11 +88,11 @@ export function showPrivacy(page) {
 		h(
 			"p",
 			{},
-			`A report says ${numeric ? "one sign about one attribute, which the report's number picked" : "one category"}. `,
+			"A report answers one question, which the report's number picked, with a sign or a category. ",
 			"The device randomizes it: every reading can lead to every report.",
 		),
-		h("p", {}, h("strong", {}, "Reports add up:"), ` ${overTime(profile, numeric, month)} Fewer reports or a lifetime limit this.`),
-		h("p", {}, h("strong", {}, "The gateway learns"), " means over many reports, that a device reported, and when."),
+		h("p", {}, h("strong", {}, "Reports add up:"), ` ${overTime(profile, month)} Fewer reports or a lifetime limit this.`),
+		h("p", {}, h("strong", {}, "The gateway learns"), " means, shares and distributions over many reports, that a device reported, and when."),
 		h(
 			"p",
 			{},

@@ -13,13 +13,13 @@ export class Why {
 	constructor(page) {
 		this.page = page;
 		this.id = null;
-		this.scope = ""; // profile and group
+		this.scope = ""; // profile and tag
 		this.chosen = false; // whether the user chose the report; otherwise the page suggests one
 	}
 
 	// Shows a report that the user did not choose: a structure verdict makes the clearest picture.
 	async suggest(items) {
-		const scope = JSON.stringify([this.page.profile.name, this.page.group]);
+		const scope = JSON.stringify([this.page.profile.name, this.page.tag]);
 		if (this.scope !== scope) {
 			this.scope = scope;
 			this.chosen = false;
