@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The ``peel`` command. Each area brings its own command or group."""
+"""The ``peel`` command: the tables of its commands, each of which is in a module of its own, and what it does about errors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import click
 
 from peel_gateway.exits import Exit
 from peel_gateway.printing import Stopped
-from peel_tools.lazy_group import LazyGroup
 
 # Set before a command loads numpy. Its matrices are small here, and idle threads of the pool would spin: twice the time of the work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 _COMMANDS = {
     "plan": ("peel_tools.commands.plan:plan", "Calculate the accuracy, privacy and costs of a planned fleet."),
     "profile": ("peel_tools.commands.profile:profile", "Make, check and show profiles."),
-    "fleet": ("peel_tools.commands.fleet:fleet", "Register, provision and revoke devices."),
+    "fleet": ("peel_tools.cli:fleet", "Register, provision and revoke devices."),
     "gateway": ("peel_gateway.commands.gateway:gateway", "Run the gateway; query its estimates and exposures."),
     "simulate": (
         "peel_tools.commands.simulate:simulate",
@@ -51,6 +51,72 @@ _COMMANDS = {
     ),
     "bench": ("peel_research.commands.bench:bench", "Measure sizes and speed."),
 }
+_FLEET_COMMANDS = {
+    "init": ("peel_gateway.commands.fleet:init", "Make a fleet folder with a new master key."),
+    "add": ("peel_tools.commands.fleet_bundles:add", "Register devices and write their provisioning bundles."),
+    "list": (
+        "peel_gateway.commands.fleet:list_devices",
+        "List the devices, with what the gateway's database knows of them if there is one.",
+    ),
+    "revoke": ("peel_gateway.commands.fleet:revoke", "Refuse devices' reports from now on."),
+    "unrevoke": ("peel_gateway.commands.fleet:unrevoke", "Accept reports of revoked devices again."),
+    "audit": ("peel_gateway.commands.fleet:audit", "List who revoked and unrevoked which device, newest first."),
+    "tag": ("peel_gateway.commands.fleet:tag", "Add tags to devices, or remove tags from them."),
+    "note": ("peel_gateway.commands.fleet:note", "Set a device's note."),
+    "accept-restored": (
+        "peel_gateway.commands.fleet:accept_restored",
+        "Continue with a fleet folder that was restored from an old copy.",
+    ),
+    "bundle": (
+        "peel_tools.commands.fleet_bundles:bundle",
+        "Write new bundles for devices whose boards were erased, replaced or stolen.",
+    ),
+    "logins": (
+        "peel_gateway.commands.fleet:logins",
+        "Print mosquitto's password file: the logins of the gateway and of all devices that are not revoked.",
+    ),
+    "provision": (
+        "peel_tools.commands.firmware:provision_device",
+        "Put the application and DEVICE's bundle onto a board that runs MicroPython.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group defined by a table. It imports a command when it is used, so that each command loads only what it needs.
+
+    Parameters
+    ----------
+    table : mapping
+        Subcommand to its place ("module:attribute") and one line of help, with which its own help begins.
+    """
+
+    def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.table:
+            return None
+        module, _, attribute = self.table[cmd_name][0].partition(":")
+        try:
+            command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name != "peel_research":
+                raise
+            raise Stopped(
+                f"peel {cmd_name}: the research tools are not installed. Run: pip install 'peel-telemetry[research]'",
+                Exit.MISSING,
+            ) from None
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
 
 
 _NAMED_WRONGLY = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
@@ -127,3 +193,8 @@ def main() -> None:
 
     Every command has --help, most have --json.
     """
+
+
+@click.group(cls=LazyGroup, table=_FLEET_COMMANDS)
+def fleet() -> None:
+    """Register, provision and revoke devices."""

@@ -23,9 +23,11 @@ def write_bundle(folder: Path, *, quota: int = 96, period: int = 86400, **settin
         "receipt_key": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
         "seed": os.urandom(32).hex(),
         "profile": {
-            "name": "climate", "mechanism": "harmony", "id": "8765abcd", "epsilon_q20": 1 << 20, "k": 2, "width": WIDTH,
+            "name": "climate", "id": "8765abcd", "epsilon_q20": 1 << 20, "width": WIDTH,
             "seed": 694411955, "quota": quota, "period": period,
-            "attributes": [{"name": name, "unit": "", "low": 0, "high": 100} for name in ("a", "b")],
+            "attributes": [
+                {"name": name, "kind": "mean", "weight": 1, "unit": "", "low": 0, "high": 100} for name in ("a", "b")
+            ],
         },
         "transport": "uart",
         "mqtt": {"host": "127.0.0.1", "port": 1883},

@@ -26,7 +26,8 @@ def documents() -> list[str]:
 def commands(document: str) -> list[str]:
     """The lines of a document that are to be typed, in order: in blocks without a language, or indented."""
     found, language = [], None
-    for line in (ROOT / document).read_text(encoding="utf-8").splitlines():
+    text = re.sub(r"\\\n *", "", (ROOT / document).read_text(encoding="utf-8"))  # a command may go on in the next line
+    for line in text.splitlines():
         fence = _FENCE.match(line)
         if fence:
             language = fence[1] if language is None else None

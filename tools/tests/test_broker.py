@@ -15,8 +15,8 @@ from paho.mqtt import publish
 from paho.mqtt.enums import CallbackAPIVersion
 
 import peel_tools.servers.broker as broker_module
+from peel_tools.servers import free_port
 from peel_tools.servers.broker import Broker, BrokerError, find_mosquitto
-from peel_tools.servers.process import free_port
 
 
 def reachable(broker: Broker) -> bool:

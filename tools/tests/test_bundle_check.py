@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from helpers import climate_profile
 
 from peel_gateway.fleet.folder import Fleet
-from peel_tools.commands.fleet import fleet as fleet_group
+from peel_tools.cli import fleet as fleet_group
 
 TEMPLATE: dict[str, Any] = {
     "board": "pico_w",
@@ -42,7 +42,7 @@ def run(*words: str) -> Result:
 
 
 FAULTS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
-    (lambda t: t["sensors"].pop("soil"), "sensors.soil: is missing: each attribute needs a sensor"),
+    (lambda t: t["sensors"].pop("soil"), "sensors.soil: is missing: each reading needs a sensor"),
     (
         lambda t: t["sensors"].update(wind={"kind": "adc", "pin": 27}),
         "sensors.wind: is not an attribute of the profile",

@@ -30,13 +30,13 @@ CUTS = FLIPS = 20
 NOBODY = 65534
 
 PROFILE = f"""name = "climate"
-mechanism = "harmony"
 epsilon = 1.0
 seed = {search_seed(48, 1)[0]}
 quota = 60
 period = 3600
 [[attribute]]
 name = "temperature"
+kind = "mean"
 low = -10
 high = 50
 """

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from peel_core import load_profile, make_profile, parse_profile, projection
 from peel_tools.cli import main
-from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name
+from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name, name_and_unit
 from peel_tools.profiles.drafts import propose
 
 ROWS = 40
@@ -36,7 +36,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_names_are_mapped_and_kept_apart(table: Path) -> None:
     columns = Dataset.read(table).columns
-    assert list(columns)[:4] == ["time", "temp_c", "pm2_5", "pm2_5_2"]
+    assert list(columns)[:4] == ["time", "temp", "pm2_5", "pm2_5_2"]
     assert columns["pm2_5_2"].header == "pm2-5"
 
 
@@ -48,23 +48,25 @@ def test_accents_leave_no_holes(header: str, name: str) -> None:
     assert attribute_name(header) == name
 
 
-@given(st.text(max_size=60))
+@given(
+    st.text(max_size=60)
+    | st.builds("{} {}".format, st.text(max_size=60), st.text("()[]%°Cµ\u03bc/m³\u017fK", max_size=8))
+)
 def test_every_header_becomes_a_name(header: str) -> None:
-    rows = [{"name": attribute_name(header), "low": 0, "high": 1}]
-    table = {"name": "a", "mechanism": "harmony", "epsilon": 1, "seed": 1, "quota": 1, "period": 1, "attribute": rows}
+    name, unit = name_and_unit(header)
+    rows = [{"name": attribute_name(name), "kind": "mean", "unit": unit, "low": 0, "high": 1}]
+    table = {"name": "a", "epsilon": 1, "seed": 1, "quota": 1, "period": 1, "attribute": rows}
     assert make_profile(table).k == 1
 
 
-def test_profiles_that_suit_the_data(table: Path) -> None:
+def test_a_profile_that_suits_the_data(table: Path) -> None:
     found = propose(Dataset.read(table), "mine")
-    assert found.numeric is not None
-    assert found.categorical is not None
-    numeric, categorical = parse_profile(found.numeric.text()), parse_profile(found.categorical.text())
-    assert [attribute.name for attribute in numeric.attributes] == ["temp_c", "pm2_5", "pm2_5_2"]
-    assert (numeric.attributes[0].low, numeric.attributes[0].high) == (-3.5, 4.5)
-    assert categorical.categories == ("rain", "sun")
-    for profile in (numeric, categorical):
-        assert projection.soundness(profile.seed, profile.width, profile.k).sound
+    profile = parse_profile(found.draft.text())
+    kinds = [(attribute.name, attribute.kind) for attribute in profile.attributes]
+    assert kinds == [("temp", "mean"), ("pm2_5", "mean"), ("pm2_5_2", "mean"), ("sky", "category")]
+    assert (profile.attributes[0].low, profile.attributes[0].high) == (-3.5, 4.5)
+    assert profile.attributes[3].categories == ("rain", "sun")
+    assert projection.soundness(profile.seed, profile.width, profile.k).sound
     assert found.empty == {"pm2-5": 30}
     assert found.dropped == {
         "time": "never falls from row to row, like a time or a counter",
@@ -135,37 +137,97 @@ def test_sentinels_are_missing_readings(tmp_path: Path, sentinel: str) -> None:
     rows = (f"{sentinel if i % 8 == 3 else 20 + i % 5},{999.9 - i % 30}" for i in range(40))
     path.write_text("\n".join(["temp (°C),pressure_[hPa]", *rows]))
     answer = run("profile", "propose", str(path), "--dir", str(tmp_path), "--json")
-    assert json.loads(answer.output)["sentinels"] == {"temp (°C)": {sentinel: 5}}, (
-        "a pressure of 999.9 hPa is a reading"
-    )
+    assert json.loads(answer.output)["missing_cells"] == {
+        "temp (°C)": [{"cell": sentinel, "count": 5, "reason": "far outside its other readings, 20 to 24"}]
+    }, "a pressure of 999.9 hPa is a reading"
     assert json.loads(answer.output)["empty_cells"] == {}
     temperature, pressure = load_profile(tmp_path / "data.toml").attributes
     assert (temperature.unit, temperature.low, temperature.high) == ("°C", 20, 24)
     assert (pressure.unit, pressure.high) == ("hPa", 1000)
     said = run("profile", "propose", str(path), "--dir", str(tmp_path)).output
-    assert f"taken as missing: temp (°C): {sentinel}, 5 times" in said
-    assert len(Dataset.read(path).columns["temp_c"].numbers) == 35
+    assert f"taken as missing: temp (°C): {sentinel} in 5 cells, far outside its other readings, 20 to 24" in said
+    assert len(Dataset.read(path).columns["temp"].numbers) == 35
+
+
+OFFICE = """\
+Time,Temperature (°C),Temperature (°F),CO2_ppm,humidity %,Fan [rpm],Note (indoor),Window
+2024-05-01 10:00,21.4,70.5,612,41,-999,1,open
+2024-05-01 10:10,21.6,70.9,-9999,NaN,900,2,open
+2024-05-01 10:20,-99.9,-99.9,655,43,950,1,shut
+2024-05-01 10:30,21.9,71.4,-9999.0,nan,870,3,shut
+2024-05-01 10:40,-99.9,-99.9,701,unavailable,910,2,open
+2024-05-01 10:50,21.2,70.2,688,,880,1,open
+2024-05-01 11:00,21.1,70.0,640,40,905,2,shut
+2024-05-01 11:10,21.3,70.3,633,42,915,1,shut
+2024-05-01 11:20,21.5,70.7,629,44,899,3,open
+2024-05-01 11:30,21.7,71.1,640,39,890,2,open
+"""
+
+
+def test_an_export_with_units_and_gaps(tmp_path: Path) -> None:
+    path = tmp_path / "office.csv"
+    path.write_text(OFFICE)
+    answer = json.loads(run("profile", "propose", str(path), "--dir", str(tmp_path), "--json").output)
+    office = load_profile(tmp_path / "office.toml")
+    numbers = [each for each in office.attributes if each.kind == "mean"]
+    assert [each.name for each in office.attributes[len(numbers) :]] == ["window"]
+    assert [(each.name, each.unit, each.low, each.high) for each in numbers] == [
+        ("temperature", "°C", 21.1, 21.9),
+        ("temperature_f", "°F", 70, 71.5),
+        ("co2", "ppm", 610, 705),
+        ("humidity", "%", 39, 44),
+        ("fan", "rpm", -1000, 1000),  # one -999 alone may be a reading
+        ("note_indoor", "", 1, 3),
+    ]
+    assert answer["empty_cells"] == {"humidity %": 1}
+    missing = {
+        header: {each["cell"]: (each["count"], each["reason"]) for each in found}
+        for header, found in answer["missing_cells"].items()
+    }
+    assert missing == {
+        "Temperature (°C)": {"-99.9": (2, "far outside its other readings, 21.1 to 21.9")},
+        "Temperature (°F)": {"-99.9": (2, "far outside its other readings, 70 to 71.4")},
+        "CO2_ppm": dict.fromkeys(("-9999", "-9999.0"), (1, "far outside its other readings, 612 to 701")),
+        "humidity %": dict.fromkeys(("NaN", "nan", "unavailable"), (1, "not a number")),
+    }
+    said = run("profile", "propose", str(path), "--dir", str(tmp_path)).output
+    assert "taken as missing: humidity %: NaN in 1 cell, not a number" in said
 
 
 @pytest.mark.parametrize(
-    ("header", "unit"),
+    ("header", "name", "unit"),
     [
-        ("temp (°C)", "°C"),
-        ("temp_[C]", "C"),
-        ("PM2.5 (µg/m³)", "µg/m³"),
-        ("speed [ m/s ] ", "m/s"),
-        ("temp", ""),
-        ("(raw) value", ""),
-        ("flow (a|b)", ""),
-        (f"x ({'y' * 40})", ""),
+        ("temp (°C)", "temp", "°C"),
+        ("temp_[C]", "temp", "°C"),
+        ("Temp.degC", "temp_degc", ""),
+        ("Temp degC", "temp", "°C"),
+        ("Temperatur / °C", "temperatur", "°C"),
+        ("PM2.5 (µg/m³)", "pm2_5", "µg/m³"),
+        ("PM2.5_μg/m³", "pm2_5", "µg/m³"),
+        ("pm10 (ug/m3)", "pm10", "µg/m³"),
+        ("speed [ m/s ] ", "speed", "m/s"),
+        ("power (kW)", "power", "kW"),
+        ("flow (l/min)", "flow", "l/min"),
+        ("CO2_ppm", "co2", "ppm"),
+        ("humidity %", "humidity", "%"),
+        ("RH%", "rh", "%"),
+        ("rh pct", "rh", "%"),
+        ("energy, kwh", "energy", "kWh"),
+        ("temp", "temp", ""),
+        ("temp (indoor)", "temp_indoor", ""),
+        ("temp (min)", "temp_min", ""),
+        ("phase_a", "phase_a", ""),
+        ("ppm", "ppm", ""),
+        ("(raw) value", "raw_value", ""),
+        ("flow (a|b)", "flow_a_b", ""),
     ],
 )
-def test_units_come_from_headers(tmp_path: Path, header: str, unit: str) -> None:
+def test_units_come_from_headers(tmp_path: Path, header: str, name: str, unit: str) -> None:
     path = tmp_path / "data.csv"
-    path.write_text("\n".join([header, "1", "3", "2"]))
+    path.write_text("\n".join([f'"{header}"', "1", "3", "2"]))
     found = propose(Dataset.read(path), "mine")
-    assert found.numeric is not None
-    assert parse_profile(found.numeric.text()).attributes[0].unit == unit
+    (attribute,) = parse_profile(found.draft.text()).attributes
+    assert (attribute.name, attribute.unit) == (name, unit)
 
 
 @pytest.mark.parametrize("date", ["{:02}.01.2024", "2024-01-{:02}", "1/{}/24", "2024-01-{:02}T10:00:00Z"])
@@ -175,16 +237,25 @@ def test_dates_are_no_categories(tmp_path: Path, date: str) -> None:
     path.write_text("\n".join(["day,open", *rows]))
     found = propose(Dataset.read(path), "mine")
     assert found.dropped == {"day": "dates"}
-    assert found.categorical is not None
+    assert [row["name"] for row in found.draft.attributes] == ["open"]
+
+
+def test_many_categories_are_hashed_and_each_column_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("\n".join(["door,room", *(f"{'open' if i % 3 else 'shut'},r{i % 30:02}" for i in range(300))]))
+    made = parse_profile(propose(Dataset.read(path), "mine").draft.text())
+    assert [(each.name, each.kind, each.domain) for each in made.attributes] == [
+        ("door", "category", 2),
+        ("room", "hashed", 30),
+    ]
 
 
 def test_ranges_of_any_size(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("tiny,small,epoch\n1e-7,1e-5,1693301400\n3e-7,4e-5,1695301400\n2e-7,3e-5,1694301400\n")
     found = propose(Dataset.read(path), "mine")
-    assert found.numeric is not None
     assert "smaller unit" in found.dropped["tiny"]
-    small, epoch = parse_profile(found.numeric.text()).attributes
+    small, epoch = parse_profile(found.draft.text()).attributes
     assert (small.low, small.high) == (1e-5, 4e-5)
     assert (epoch.low, epoch.high) == (1693000000, 1695500000)
 
@@ -210,7 +281,7 @@ def test_the_command_says_what_it_left_out(table: Path, tmp_path: Path) -> None:
     answer = run("profile", "propose", str(table), "--dir", str(tmp_path), "--json")
     assert answer.exit_code == 0, answer.output
     found = json.loads(answer.output)
-    assert [load_profile(Path(path)).mechanism for path in found["profiles"]] == ["harmony", "krr"]
+    assert [each.kind for each in load_profile(Path(found["profile"])).attributes] == ["mean"] * 3 + ["category"]
     assert "left out: place: text with 40" in run("profile", "propose", str(table), "--dir", str(tmp_path)).output
 
 

@@ -64,9 +64,9 @@ def test_ones_own_data_beside_its_truth(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "2 of 2 columns are reported." in done.stderr
     truth = {row["name"]: row["truth"] for row in json.loads(done.stdout.splitlines()[-1])["estimates"]}
-    assert truth.keys() == {"temp_c", "open", "shut"}
-    assert 22 < truth["temp_c"] < 24
-    assert abs(truth["open"] - 0.75) < 0.05
+    assert truth.keys() == {"temp", "door: open", "door: shut"}
+    assert 22 < truth["temp"] < 24
+    assert abs(truth["door: open"] - 0.75) < 0.05
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -77,3 +77,15 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
         done = _demo(tmp_path, "1", "--port", port)
     assert done.exit_code == 7
     assert f"port {port} is taken" in done.output
+
+
+def test_the_fleet_is_mixed_by_default_and_its_truth_has_every_kind(tmp_path: Path) -> None:
+    done = _demo(tmp_path, "2", "--attack", "stuck=0.1", "--attack", "subset=0.1", "--attack", "overreport=0.1")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout.splitlines()[-1])["estimates"]
+    truth = {row["name"]: row["truth"] for row in rows}
+    assert -10 < truth["temperature"] < 50
+    assert 0 <= truth["temperature > 30"] <= truth["temperature > 26"] < 1
+    assert truth["co2 > 630"] > truth["co2 > 1090"] > truth["co2 > 1770"] == 0
+    assert abs(sum(truth[f"door: {state}"] for state in ("open", "shut", "ajar")) - 1) < 1e-9
+    assert any(name.startswith("error: ") for name in truth)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +20,10 @@ from peel_gateway.fleet.folder import Fleet
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import read_log
 from peel_tools.servers.broker import Broker, BrokerTls
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import Site
 
 PROFILE = """
 name = "climate"
-mechanism = "harmony"
 epsilon = 1.0
 width = 48
 seed = 1
@@ -30,6 +31,7 @@ quota = 6000
 period = 60
 [[attribute]]
 name = "temperature"
+kind = "mean"
 unit = "degC"
 low = -10
 high = 50
@@ -157,7 +159,7 @@ def test_what_is_wrong_with_a_bundle_is_said(fleet: Fleet, tmp_path: Path) -> No
     bundle = bundle_of(fleet)
     done = subprocess.run([*PEEL, "device", "run", str(bundle)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "sensors.temperature: is missing: each attribute needs a sensor" in done.stdout
+    assert "sensors.temperature: is missing: each reading needs a sensor" in done.stdout
     with running(bundle, "--simulate", "1") as process:  # nothing was begun, so nothing stands in the way
         assert process.stdout is not None
         assert "is up on host" in process.stdout.readline()
@@ -166,3 +168,51 @@ def test_what_is_wrong_with_a_bundle_is_said(fleet: Fleet, tmp_path: Path) -> No
     done = subprocess.run([*PEEL, "device", "run", str(half)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 7
     assert "is not a whole bundle (Expecting" in done.stderr
+
+
+def lines_until(process: subprocess.Popen[str], *wanted: str) -> list[str]:
+    """Return the lines that a device prints until all of the wanted texts have appeared."""
+    assert process.stdout is not None
+    said: list[str] = []
+    while not all(any(text in line for line in said) for text in wanted):
+        said.append(process.stdout.readline())
+        assert said[-1], said
+    return said
+
+
+@pytest.mark.parametrize("interpreter", [[], ["--micropython"]], ids=["cpython", "micropython"])
+def test_verbose_shows_readings_reports_and_the_quota(tmp_path: Path, interpreter: list[str]) -> None:
+    """The quota allows one report at once, so the second waits however slow this machine is."""
+    (tmp_path / "climate.toml").write_text(PROFILE.replace("quota = 6000", "quota = 8"))
+    fleet = Fleet.create(tmp_path / "fleet", "lab", [tmp_path / "climate.toml"])
+    sensors = {"temperature": {"kind": "trace", "values": [21.5]}}
+    (path,) = write_bundles(fleet, fleet.add("climate"), {"sensors": sensors})
+    with Broker(embedded=False) as broker:
+        words = [path, "--broker", f"localhost:{broker.port}", "--interval", "0", "--verbose", *interpreter]
+        with running(*words) as process:
+            said = lines_until(process, "peel: sent 1", "s for the quota")
+    assert "peel: readings: temperature 21.5\n" in said
+    assert any(re.fullmatch(r"peel: report 1 answers temperature: 38 bytes, 10[0-9a-f]{74}\n", line) for line in said)
+    assert any(re.fullmatch(r"peel: report \d+ waits \d+\.\d s for the quota\n", line) for line in said)
+
+
+def test_verbose_shows_the_text_that_a_sensor_gave_for_a_number(fleet: Fleet) -> None:
+    sensors = {"temperature": {"kind": "trace", "values": ["warm"]}}
+    (path,) = write_bundles(fleet, fleet.add("climate"), {"sensors": sensors})
+    with running(path, "--broker", "localhost:1", "--interval", "0", "--verbose") as process:
+        said = lines_until(process, "peel: readings: temperature 'warm'")
+    assert "peel: no report, a sensor failed: temperature: it gave a str, not a number\n" in said
+
+
+def test_readings_are_not_printed_without_verbose(fleet: Fleet) -> None:
+    bundle = bundle_of(fleet)
+    with Broker(embedded=False) as broker:
+        words = [bundle, "--broker", f"localhost:{broker.port}", "--simulate", "1", "--interval", "0.01"]
+        with running(*words) as process:
+            lines_until(process, "is up on host")  # however long this machine takes to start it
+            time.sleep(3)
+            process.kill()
+            assert process.stdout is not None
+            said = process.stdout.read()
+    assert len(list(bundle.with_suffix(".flash").glob("peel/*/outbox/0*"))) > 0, "it has reported"
+    assert "readings" not in said and "answers" not in said

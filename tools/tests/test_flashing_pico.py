@@ -15,7 +15,7 @@ from peel_hil.emulators.pico import FLASH_BYTES
 from peel_hil.listener import Listener
 from peel_tools.boards.firmware import build_firmware
 from peel_tools.boards.table import find_board
-from peel_tools.commands.provision import provision_device
+from peel_tools.commands.firmware import provision_device
 from peel_tools.flashing.image import read_uf2
 from peel_tools.servers.broker import Broker
 

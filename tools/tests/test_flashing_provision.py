@@ -20,7 +20,7 @@ from flash_bundle import write_bundle
 from peel_hil.duts.qemu import Mps2Dut
 from peel_tools.boards.table import BOARDS, Board, find_board
 from peel_tools.cli import main
-from peel_tools.commands.provision import provision_device
+from peel_tools.commands.firmware import provision_device
 from peel_tools.flashing import FlashError
 from peel_tools.flashing.bundles import check_history, fresh_bundle_advice, note_provisioned, why_missing
 from peel_tools.flashing.device_files import (
@@ -140,7 +140,7 @@ def test_a_fresh_bundle_is_written_as_advised(tmp_path: Path) -> None:
     """For each reason not to use a bundle: what is printed leads to one that can be used."""
     profile, fleet = tmp_path / "climate.toml", tmp_path / "my fleet"
     for words in (
-        ["profile", "new", str(profile), "--attribute", "temperature:-40:85"],
+        ["profile", "new", str(profile), "--mean", "temperature:-40:85"],
         ["fleet", "init", str(fleet), "--name", "home", "--profile", str(profile)],
         ["fleet", "add", str(fleet)],
     ):

@@ -21,13 +21,13 @@ from peel_tools.cli import main
 
 PEEL = [sys.executable, "-m", "peel_tools"]
 PROFILE = f"""name = "climate"
-mechanism = "harmony"
 epsilon = 1.0
 seed = {search_seed(48, 1)[0]}
 quota = 60
 period = 3600
 [[attribute]]
 name = "temperature"
+kind = "mean"
 low = -10
 high = 50
 """

@@ -98,7 +98,7 @@ SENSORS = {name: {"kind": "adc", "pin": 26} for name in ("temperature", "humidit
 @pytest.fixture(scope="module")
 def fleet(installed: Installed) -> str:
     """The folder of a fleet with three devices, made by the commands of README.md."""
-    attributes = ("--attribute", "temperature:-40:85:°C", "--attribute", "humidity:0:100:%")
+    attributes = ("--mean", "temperature:-40:85:°C", "--mean", "humidity:0:100:%")
     installed.typed("profile", "new", "climate.toml", *attributes, "--quota", "6000", "--period", "60")
     installed.typed("fleet", "init", "fleet", "--name", "greenhouse")
     (installed.folder / "climate.toml").rename(installed.folder / "fleet" / "profiles" / "climate.toml")

@@ -15,8 +15,7 @@ import click
 import pytest
 
 from peel_gateway.fleet.folder import Fleet
-from peel_tools.cli import main
-from peel_tools.lazy_group import LazyGroup
+from peel_tools.cli import LazyGroup, main
 
 PROFILE = Path(__file__).resolve().parents[1] / "peel_tools" / "simulation" / "profiles" / "greenhouse.toml"
 

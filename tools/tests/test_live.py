@@ -14,9 +14,10 @@ from peel_tools.simulation.referee import Findings, KindFindings
 _WIDE = 80
 
 
-def _estimate(name: str, value: float, half: float, unit: str) -> dict[str, object]:
+def _estimate(name: str, value: float, half: float, unit: str, kind: str = "mean") -> dict[str, object]:
     return {
-        "name": name, "value": value, "low": value - half, "high": value + half, "truth": value, "unit": unit,
+        "profile": "p", "attribute": name.partition(":")[0], "kind": kind, "name": name,
+        "value": value, "low": value - half, "high": value + half, "truth": value, "unit": unit,
         "before_withdrawal": value,
     }  # fmt: skip
 
@@ -38,6 +39,7 @@ def test_it_fits_into_eighty_columns() -> None:
         _estimate("radiation", 1_251_003.0, 30_000.0, "µmol/m²s"),
         _estimate("fraction", 0.00123, 0.00004, ""),
         _estimate("flow", -12_345.6, 0.02, "l/h"),
+        *(_estimate(f"error: {code}", 0.5 / (code + 1), 0.01, "", "hashed") for code in range(100)),
     ]
     LiveSummary(stream).end(_outcome(rows))
     lines = stream.getvalue().splitlines()
@@ -47,6 +49,18 @@ def test_it_fits_into_eighty_columns() -> None:
     assert shown["fraction"][1:5] == digits_that_the_interval_deserves
     assert shown["radiation"][1] == "1251003"
     assert any(line.startswith("relative_humid") for line in lines)
+    assert sum(line.startswith("error: ") for line in lines) == 5
+
+
+def test_of_many_categories_only_the_most_frequent_are_shown() -> None:
+    stream = io.StringIO()
+    rows = [_estimate(f"error: {code}", (code * 37 % 100) / 1000, 0.01, "", "hashed") for code in range(100)]
+    doors = [_estimate(f"door: {place}", 0.1, 0.01, "", "category") for place in range(8)]
+    LiveSummary(stream).end(_outcome([*doors, *rows]))
+    lines = stream.getvalue().splitlines()
+    most = sorted(range(100), key=lambda code: -(code * 37 % 100))[:5]
+    assert [line.split()[1] for line in lines if line.startswith("error:")] == [str(code) for code in most]
+    assert sum(line.startswith("door:") for line in lines) == 8
 
 
 def test_it_draws_no_more_lines_than_the_terminal_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from peel_tools.network.packets import PUBACK, Publish, Splitter, acknowledged, kind
+from peel_tools.network import PUBACK, Publish, Splitter, acknowledged, kind
 
 CONNECT = bytes([0x10, 2, 0, 0])
 ACK = bytes([PUBACK << 4, 2, 0x12, 0x34])

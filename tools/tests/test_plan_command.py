@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from peel_core import load_profile
+from peel_core.profile import even_interval
 from peel_tools.cli import main
-from peel_tools.planning.report import Battery, spoken
+from peel_tools.planning.report import Battery, quota_for, spoken
 
 
 def run(*arguments: str) -> Any:
@@ -48,7 +50,7 @@ def test_half_of_many_categories_is_said_not_to_be_exposed() -> None:
 
 def test_a_profile_says_what_is_not_given(tmp_path: Path) -> None:
     path = tmp_path / "climate.toml"
-    assert CliRunner().invoke(main, ["profile", "new", str(path), "--attribute", "t:0:1"]).exit_code == 0
+    assert CliRunner().invoke(main, ["profile", "new", str(path), "--mean", "t:0:1"]).exit_code == 0
     found = planned("--profile", str(path), "--devices", "50")
     assert found["task"]["assumed"] == []
     assert found["task"]["epsilon"] == 1
@@ -84,10 +86,50 @@ def test_times_are_spoken(hours: float | None, said: str) -> None:
 
 
 def test_a_new_profile_comes_with_advice(tmp_path: Path) -> None:
-    arguments = ["profile", "new", str(tmp_path / "hot.toml"), "--attribute", "t:0:1", "--epsilon", "8"]
+    arguments = ["profile", "new", str(tmp_path / "hot.toml"), "--mean", "t:0:1", "--epsilon", "8"]
     assert "4 is enough" in CliRunner().invoke(main, arguments).output
-    calm = ["profile", "new", str(tmp_path / "calm.toml"), "--attribute", "t:0:1", "--quota", "24", "--period", "86400"]
+    calm = ["profile", "new", str(tmp_path / "calm.toml"), "--mean", "t:0:1", "--quota", "24", "--period", "86400"]
     assert "advice" not in CliRunner().invoke(main, calm).output
+
+
+def typed(command: list[str], folder: Path) -> Any:
+    """Type a planned command in a folder; return the profile that it makes."""
+    _, *words = shlex.split(" ".join(command))
+    path = folder / words[2]
+    answer = CliRunner().invoke(main, [*words[:2], str(path), *words[3:]])
+    assert answer.exit_code == 0, answer.output
+    return load_profile(path)
+
+
+@pytest.mark.slow
+def test_the_printed_command_makes_the_planned_profile(tmp_path: Path) -> None:
+    options = [
+        "--mean", "temperature:-10:50:°C@3", "--above", "temperature:26,30", "--ladder", "co2:400:2000:8:ppm",
+        "--category", "door:open,shut,ajar", "--hashed", "error:5000", "--epsilon", "1.3",
+    ]  # fmt: skip
+    path = tmp_path / "room.toml"
+    assert CliRunner().invoke(main, ["profile", "new", str(path), *options, "--lifetime", "9000"]).exit_code == 0
+    (tmp_path / "again").mkdir()
+    again = typed(planned("--profile", str(path))["command"], tmp_path / "again")
+    assert again == load_profile(path)
+    found = planned(*options, "--every", "15m", "--devices", "50")
+    made = typed(found["command"], tmp_path)
+    assert (made.attributes, made.epsilon_q20) == (again.attributes, again.epsilon_q20)
+    assert 800 < made.interval_s <= 900
+    assert found["task"]["questions"] == 13
+
+
+@pytest.mark.parametrize("interval", [0.001, 0.5, 7, 900, 86_400, 40 * 86_400])
+def test_a_quota_allows_the_interval_and_little_more(interval: float) -> None:
+    quota, period = quota_for(interval)
+    assert interval / 1.3 < even_interval(quota, period) <= interval
+
+
+def test_a_profile_and_attributes_exclude_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    CliRunner().invoke(main, ["profile", "new", str(path), "--mean", "t:0:1"])
+    assert "exclude each other" in run("--profile", str(path), "--mean", "t:0:1").output
+    assert "exclude each other" in run("--attributes", "3", "--mean", "t:0:1").output
 
 
 def test_it_fits_into_eighty_columns() -> None:
@@ -101,5 +143,5 @@ def test_it_fits_into_eighty_columns() -> None:
 
 def test_one_is_said_in_the_singular() -> None:
     assert run("--devices", "1", "--attributes", "1", "--every", "1h").output.startswith(
-        "1 device, 1 attribute (harmony), "
+        "1 device, 1 attribute, 1 question, "
     )

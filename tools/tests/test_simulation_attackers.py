@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from peel_core import CODE_NAMES, MECHANISMS, open_many
+from peel_core import CODE_NAMES, open_many
 from peel_core.frame import NUMBER
+from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.verdict import LAYERS, Layer, Verdict
@@ -20,6 +22,8 @@ from peel_tools.simulation.session import make_fleet
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.tricks import Workshop, tampering
 from peel_tools.simulation.truth import Outgoing, Truth
+
+FORMS = {SIGN, CHOICE, HASHED}
 
 
 @pytest.fixture
@@ -42,7 +46,7 @@ class Seen:
         profile = snapshot.profiles[0]
         gamma = reconstruction(profile.seed, profile.width)
         self.index, self.sign, self.residual = reconstruct(gamma, self.opened.trits)
-        self.rules = {profile.id: profile.rule for profile in snapshot.profiles}
+        self.rules = {profile.id: profile.blocks[0].rule for profile in snapshot.profiles}
         self.truth.close()
 
     def bad(self) -> list[int]:
@@ -132,7 +136,7 @@ def test_devices_that_reuse_jump_and_overspend_hold_their_keys(tmp_path: Path, s
         if kind == "budget":
             assert all(seen.opened.rule[place] > seen.rules[seen.rows[place][7]] for place in bad)
         if kind == "target":
-            assert all(seen.index[place] == 0 != seen.opened.index[place] for place in bad)
+            assert all(seen.index[place] == 0 != seen.opened.unit[place] for place in bad)
         structure = kind in ("encoder", "noise")
         assert all((seen.residual[place] > 0.01) == structure for place in bad), kind
 
@@ -143,7 +147,7 @@ def test_coins_that_are_not_honest(tmp_path: Path, snapshot: FleetSnapshot, kind
     mine = seen.of_kind(kind)
     assert not seen.bad()
     assert np.mean(seen.sign[mine] > 0) >= least
-    assert np.array_equal(seen.index[mine], seen.opened.index[mine])
+    assert np.array_equal(seen.index[mine], seen.opened.unit[mine])
     assert seen.residual.max() < 1e-3
 
 
@@ -162,14 +166,49 @@ def test_a_lying_sensor_uses_an_honest_coin(tmp_path: Path, snapshot: FleetSnaps
     assert 0.70 < plus < 0.76  # e / (1 + e) = 0.731
 
 
+def test_patience_follows_how_often_the_attacked_questions_are_asked(tmp_path: Path) -> None:
+    (room,) = take_snapshot(make_fleet(tmp_path / "fleet", room=1)).profiles
+    assert room.slots == 15
+    for name, weight in (("stuck", 9), ("subset", 3), ("overreport", 6), ("hide_attribute", 1)):
+        alone = ATTACKS[name].patience
+        assert alone is not None
+        assert ATTACKS[name].patience_in(room) == ceil(alone * 15 / weight), name
+    assert ATTACKS["reuse"].patience_in(room) is None
+
+
+@pytest.mark.parametrize("kind", ["stuck", "mixed", "subset", "overreport", "hide_minus", "hide_attribute"])
+def test_a_mixed_device_attacks_only_questions_of_the_attacks_forms(tmp_path: Path, kind: str) -> None:
+    snapshot = take_snapshot(make_fleet(tmp_path / "fleet", room=8))
+    (room,) = snapshot.profiles
+    seen = Seen(tmp_path, snapshot, kind, rounds=80)
+    assert set(seen.codes) == {""}
+    cells = room.cell(seen.opened.unit.astype(np.int64), seen.index)
+    assert cells.tolist() == [row[4] for row in seen.rows], "an attacker answers the question that is asked"
+    form = np.array([block.form for block in room.blocks])[room.block_of_cell(cells)]
+    temperature, door = (seen.index == 0), (form == CHOICE)
+    if kind == "stuck":
+        assert (seen.sign[form == SIGN] > 0).all()
+    if kind == "hide_minus":
+        assert (seen.sign > 0).all()
+    if kind == "hide_attribute":
+        assert not temperature.any()
+    if kind == "overreport":
+        assert set(seen.index[door].tolist()) == {room.blocks[1].first_column + 1}
+    elif kind == "subset":
+        assert set(seen.index[door].tolist()) == {room.blocks[1].first_column}
+    else:
+        assert set(seen.index[door].tolist()) == {9, 10, 11}, "honest about the door"
+    assert set(form.tolist()) == FORMS
+
+
 def test_roles_are_shares_of_the_devices_that_can_play_them() -> None:
     roles = assign_roles(
-        ["harmony"] * 80 + ["krr"] * 20, {"stuck": 0.1, "overreport": 0.5, "reuse": 0.1}, np.random.default_rng(1)
+        [{SIGN}] * 80 + [{CHOICE}] * 20, {"stuck": 0.1, "overreport": 0.5, "reuse": 0.1}, np.random.default_rng(1)
     )
     assert (roles.count("stuck"), roles.count("overreport"), roles.count("reuse")) == (8, 10, 10)
     assert set(roles[:80]) == {"stuck", "reuse", HONEST}
     with pytest.raises(ValueError, match=r"noise=0.9: needs 9 devices, and only 5 are left"):
-        assign_roles(["harmony"] * 10, {"stuck": 0.5, "noise": 0.9}, np.random.default_rng(1))
+        assign_roles([{SIGN}] * 10, {"stuck": 0.5, "noise": 0.9}, np.random.default_rng(1))
 
 
 def test_every_kind_names_its_layer_and_what_must_expose_it() -> None:
@@ -180,29 +219,29 @@ def test_every_kind_names_its_layer_and_what_must_expose_it() -> None:
         assert {verdict.layer for verdict in expected} <= {attack.layer, None}, attack.name
         assert bool(attack.causes) <= attack.by_device, attack.name
         assert (attack.patience is not None) == (Verdict.STATISTICS in attack.causes), attack.name
-        assert attack.mechanisms <= set(MECHANISMS), attack.name
+        assert attack.forms <= FORMS, attack.name
 
 
 def test_about_every_tenth_report_and_device_of_a_demonstration_is_an_attackers() -> None:
-    shares = default_shares(MECHANISMS)
+    shares = default_shares(FORMS)
     for by_device in (False, True):
         kinds = [name for name in shares if ATTACKS[name].by_device == by_device]
         assert 0.05 <= sum(shares[name] for name in kinds) <= 0.25
     assert {ATTACKS[name].layer for name in shares} == {attack.layer for attack in ATTACKS.values()}
-    assert "overreport" not in default_shares(["harmony"])
-    assert "stuck" not in default_shares(["krr"])
+    assert "overreport" not in default_shares({SIGN})
+    assert "stuck" not in default_shares({CHOICE})
 
 
 def test_an_attack_that_fits_no_device_is_refused_with_those_that_do() -> None:
-    check_shares({"stuck": 0.1, "overreport": 0.1, "forgery": 0.1}, ["harmony", "krr"])
-    check_shares({"overreport": 0.0}, ["harmony"])
+    check_shares({"stuck": 0.1, "overreport": 0.1, "forgery": 0.1}, {SIGN, CHOICE})
+    check_shares({"overreport": 0.0}, {SIGN})
     with pytest.raises(
-        ValueError, match=r"overreport=0.1: fits no device of this fleet. It is for hashing and krr"
+        ValueError, match=r"overreport=0.1: fits no device of this fleet. It attacks categories and hashed categories"
     ) as refused:
-        check_shares({"overreport": 0.1}, ["harmony", "harmony"])
+        check_shares({"overreport": 0.1}, {SIGN})
     assert str(refused.value).endswith("hide_minus, hide_attribute, sensor, burst")
     with pytest.raises(ValueError, match="unknown attack 'stick'; known are: garbage, truncation"):
-        check_shares({"stick": 0.0}, ["harmony"])
+        check_shares({"stick": 0.0}, {SIGN})
 
 
 def test_attacks_are_parsed_with_reasons() -> None:
@@ -216,5 +255,5 @@ def test_attacks_are_parsed_with_reasons() -> None:
 
 def test_a_demonstration_begins_without_devices_that_nobody_can_expose() -> None:
     """They pull estimates away from the truth for ever: who wants to see that switches them on."""
-    for name in default_shares(MECHANISMS):
+    for name in default_shares(FORMS):
         assert ATTACKS[name].layer is not None or not ATTACKS[name].by_device, name

@@ -155,7 +155,7 @@ def test_the_advice_on_an_attack_that_no_device_plays_harms_nobody(tmp_path: Pat
 
 
 def test_a_fleet_of_boards_is_refused(tmp_path: Path) -> None:
-    profile = next(iter(make_fleet(tmp_path / "simulated").profiles()))
+    profile = next(iter(make_fleet(tmp_path / "simulated", greenhouse=1).profiles()))
     folder = tmp_path / "fleet"
     source = tmp_path / "simulated" / "profiles" / f"{profile}.toml"
     Fleet.create(folder, "boards", [source]).enrol(profile)

@@ -11,7 +11,6 @@ import pytest
 
 from peel_core import Profile, make_profile, open_many, parse_profile
 from peel_core.hashing import hashed, supports
-from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
@@ -23,7 +22,6 @@ from peel_tools.simulation.truth import Truth
 
 VISITS = """
 name = "visits"
-mechanism = "hashing"
 epsilon = 2.0
 seed = 1
 quota = 100000
@@ -31,6 +29,7 @@ period = 60
 
 [[attribute]]
 name = "place"
+kind = "hashed"
 domain = 5000
 """
 
@@ -57,7 +56,7 @@ class Sent:
         opened = open_many(snapshot.keyring, [message.payload for message in messages])
         assert not opened.code.any()
         symbol, _, _ = reconstruct(reconstruction(self.profile.seed, self.profile.width), opened.trits)
-        self.hashes = opened.index.astype(np.int64)
+        self.hashes = opened.unit.astype(np.int64)
         self.cells = self.profile.cell(self.hashes, symbol)
         with sqlite3.connect(folder / "truth.sqlite") as connection:
             rows = connection.execute("SELECT idx, kind, value FROM report ORDER BY rowid").fetchall()
@@ -71,7 +70,7 @@ def test_the_truth_says_what_is_in_the_frames(tmp_path: Path, snapshot: FleetSna
     assert len(sent.cells) == 8000
     assert np.array_equal(sent.cells, sent.told)
     assert sent.cells.max() < sent.profile.cells
-    assert sent.value.max() < sent.profile.domain
+    assert sent.value.max() < sent.profile.size
 
 
 def test_true_shares_are_those_of_the_categories(tmp_path: Path, snapshot: FleetSnapshot) -> None:
@@ -83,7 +82,7 @@ def test_true_shares_are_those_of_the_categories(tmp_path: Path, snapshot: Fleet
 
 def test_supports_estimate_the_truth(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     sent = Sent(tmp_path, snapshot)
-    n, keep = len(sent.cells), sent.profile.rule / RULE_ONE * (1 - 1 / sent.profile.k)
+    n, keep = len(sent.cells), sent.profile.blocks[0].keep * (1 - 1 / sent.profile.k)
     found = supports(sent.cells, np.ones(n), sent.profile.k, 5000)
     estimate = (found / n - 1 / sent.profile.k) / keep
     error = np.sqrt(1 / sent.profile.k / n) / keep
@@ -108,7 +107,7 @@ def profile(domain: int) -> Profile:
 def test_a_large_domain_is_no_burden() -> None:
     """A table per report would take gigabytes."""
     readings = BuiltInTraces(profile(65535), 1).readings(np.repeat(1, 50_000), np.arange(50_000))
-    assert readings.shape == (50_000,)
+    assert readings.shape == (50_000, 1)
     assert 0 <= readings.min() < 10
     assert 60_000 < readings.max() < 65_535
 
@@ -117,16 +116,18 @@ def test_a_file_gives_indices_where_categories_have_no_names(tmp_path: Path) -> 
     path = tmp_path / "trace.csv"
     path.write_text("place\n17\n4999\n")
     readings = CsvTraces(profile(5000), Dataset.read(path), 1).readings(np.array([1, 1]), np.array([1, 2]))
-    assert set(readings.tolist()) == {17, 4999}
+    assert set(readings[:, 0].tolist()) == {17, 4999}
     path.write_text("place\n5000\n")
     with pytest.raises(DatasetError, match="'5000' is not one of the categories 0 to 4999"):
         CsvTraces(profile(5000), Dataset.read(path), 1)
 
 
 def test_a_file_gives_names_where_they_have_some(tmp_path: Path) -> None:
-    table = {"name": "p", "mechanism": "hashing", "epsilon": 1, "seed": 1, "quota": 1, "period": 1}
-    named = make_profile(table | {"attribute": [{"name": "place", "categories": ["hall", "attic", "0"]}]})
+    table = {"name": "p", "epsilon": 1, "seed": 1, "quota": 1, "period": 1}
+    named = make_profile(
+        table | {"attribute": [{"name": "place", "kind": "hashed", "categories": ["hall", "attic", "0"]}]}
+    )
     path = tmp_path / "trace.csv"
     path.write_text("place\nattic\n0\n")
     readings = CsvTraces(named, Dataset.read(path), 1).readings(np.array([1, 1]), np.array([1, 2]))
-    assert set(readings.tolist()) == {1, 2}
+    assert set(readings[:, 0].tolist()) == {1, 2}

@@ -12,11 +12,10 @@ from peel_tools.simulation.fleet import Ledger
 
 
 def _profile(quota: int, period: int, **more: object) -> Profile:
-    attributes = [{"name": "a", "low": 0, "high": 1}, {"name": "b", "low": 0, "high": 1}]
+    attributes = [{"name": name, "kind": "mean", "low": 0, "high": 1} for name in "ab"]
     return make_profile(
         {
             "name": "p",
-            "mechanism": "harmony",
             "epsilon": 1,
             "seed": 1,
             "quota": quota,

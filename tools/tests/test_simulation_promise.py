@@ -32,30 +32,59 @@ BUCKET = 60
 
 CLIMATE = """
 name = "climate"
-mechanism = "harmony"
 epsilon = 1.0
 seed = 1
 quota = 24
 period = 60
-""" + "".join(f'[[attribute]]\nname = "a{i}"\nlow = -1\nhigh = 1\n' for i in range(8))
+""" + "".join(f'[[attribute]]\nname = "a{i}"\nkind = "mean"\nlow = -1\nhigh = 1\n' for i in range(8))
 
 STREETS = """
 name = "streets"
-mechanism = "hashing"
 epsilon = 1.0
 seed = 1
 quota = 24
 period = 60
 [[attribute]]
 name = "street"
+kind = "hashed"
 domain = 300
+"""
+
+
+ROOM = """
+name = "room"
+epsilon = 1.0
+seed = 1
+quota = 96
+period = 60
+[[attribute]]
+name = "temperature"
+kind = "mean"
+low = -10
+high = 50
+[[attribute]]
+name = "temperature"
+kind = "above"
+thresholds = [26, 30]
+[[attribute]]
+name = "door"
+kind = "category"
+categories = ["open", "shut", "ajar"]
+weight = 2
+[[attribute]]
+name = "error"
+kind = "hashed"
+domain = 300
+weight = 2
 """
 
 
 class Run:
     """A fleet of one profile that reports to an engine, attackers among it."""
 
-    def __init__(self, folder: Path, profile: str, shares: dict[str, float], *, devices: int, rounds: int) -> None:
+    def __init__(
+        self, folder: Path, profile: str, shares: dict[str, float], *, devices: int, rounds: int, burst: int = 1
+    ) -> None:
         path = folder / "profile.toml"
         path.write_text(profile)
         Fleet.create(folder / "fleet", "demo", [path])
@@ -73,10 +102,10 @@ class Run:
         engine = Engine(self.store, clock=self._clock)
         engine.load(self.snapshot)
         traces = {self.profile.name: BuiltInTraces(self.profile, 1)}
-        simulated = SimulatedFleet(self.snapshot, traces, self.truth, shares=shares, seed=1)
+        simulated = SimulatedFleet(self.snapshot, traces, self.truth, shares=shares, seed=1, burst=burst)
         for _ in range(rounds):
             self._now += STEP
-            sent = simulated.reports(devices * 2, now=self._now - self._begin)
+            sent = simulated.reports(devices * 2 * burst, now=self._now - self._begin)
             engine.process([Message(each.topic, each.payload, self._now) for each in sent])
             self.truth.acknowledge([each.id for each in sent])
 
@@ -126,5 +155,19 @@ def test_hashed_categories_are_judged_and_estimated(tmp_path: Path) -> None:
     assert found.exact, found.faults()
     assert found.attacks["overreport"].exposed_devices == found.attacks["overreport"].devices == 4
     assert covered(run, run.profile) >= 0.95 - 3 * (0.95 * 0.05 / 50) ** 0.5, "50 shares are listed"
+    assert recount(run.store, run.snapshot).agrees
+    run.close()
+
+
+def test_every_form_of_question_in_one_profile_is_attacked_judged_and_estimated(tmp_path: Path) -> None:
+    shares = dict.fromkeys(("stuck", "hide_attribute", "subset", "overreport", "target", "budget", "reuse"), 0.05)
+    run = Run(tmp_path, ROOM, shares, devices=60, rounds=360, burst=4)
+    found = run.findings
+    assert found.exact, found.faults()
+    for name in shares:
+        assert found.attacks[name].exposed_devices == found.attacks[name].devices == 3, name
+    assert covered(run, run.profile) >= 0.95 - 3 * (0.95 * 0.05 / 50) ** 0.5
+    truth = true_means(run.truth, run.profile)
+    assert truth["temperature > 26"] >= truth["temperature > 30"]
     assert recount(run.store, run.snapshot).agrees
     run.close()

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from peel_tools.network.packets import PUBACK, Splitter, kind
-from peel_tools.network.relay import Endpoint, Line, Relay, receive, send
+from peel_tools.network import PUBACK, Endpoint, Line, Relay, Splitter, kind, receive, send
 from peel_tools.servers.broker import Broker
 from peel_tools.simulation import publisher as module
 from peel_tools.simulation.publisher import BrokerAddress, Publisher

@@ -19,7 +19,6 @@ from peel_tools.simulation.truth import Truth
 
 THERMOMETER = """
 name = "thermometer"
-mechanism = "harmony"
 epsilon = 1.0
 seed = 1
 quota = 100000
@@ -27,6 +26,7 @@ period = 60
 
 [[attribute]]
 name = "temperature"
+kind = "mean"
 unit = "°C"
 low = -20
 high = 40
@@ -40,7 +40,7 @@ def test_one_attribute_end_to_end(tmp_path: Path) -> None:
     fleet.enrol("thermometer", count=20)
     snapshot = take_snapshot(fleet)
     (profile,) = snapshot.profiles
-    assert profile.k == profile.assignments == 1
+    assert profile.k == profile.units == 1
     truth, store = Truth(tmp_path / "truth.sqlite"), SqliteStore(tmp_path / "peel.sqlite")
     engine = Engine(store)
     engine.load(snapshot)

@@ -21,6 +21,7 @@ _BINDINGS = "bindings/micropython"
 
 def build_natmod(arch: str) -> Path:
     """Return peelcore.mpy for an architecture, built or from the cache."""
+    compiler = find_architecture(arch).compiler  # before the sources are fetched
     sources = micropython_sources()
     inputs: dict[str, Path | str] = dict(file_map([*core_files(), Path(__file__).with_name("xtensa.py")]))
     key = digest(
@@ -28,7 +29,7 @@ def build_natmod(arch: str) -> Path:
     )
 
     def build(folder: Path) -> None:
-        require(find_architecture(arch).compiler)
+        require(compiler)
         with workspace(f"natmod-{arch}", sources.identity, inputs) as work:
             bindings = work / "inputs" / _BINDINGS
             if arch == "xtensawin":

@@ -55,14 +55,14 @@ _BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
 @click.option(
     "--csv",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="File with your own readings. Profiles are proposed from its columns unless --profile gives some.",
+    help="File with your own readings. A profile is proposed from its columns unless --profile gives one.",
 )
 @click.option(
     "--profile",
     "profiles",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Profile to use instead of the built-in ones; repeat for more.",
+    help="Profile to use instead of the built-in one; repeat for more.",
 )
 @click.option(
     "--port",

@@ -53,6 +53,11 @@ def device() -> None:
 @click.option(
     "--micropython", is_flag=True, help="Run under MicroPython's unix port (built if needed) instead of CPython."
 )
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Print readings, reports and what waits for the quota. Readings are private: on this console only.",
+)
 def run(
     target: Path,
     folder: Path | None,
@@ -62,6 +67,7 @@ def run(
     simulate: int | None,
     files: tuple[Path, ...],
     micropython: bool,
+    verbose: bool,
 ) -> None:
     """Run the application of the boards on this machine, with a folder as its flash.
 
@@ -73,7 +79,7 @@ def run(
         address = BrokerAddress.parse(broker) if broker else None
         changes = Changes(broker=address, ca=ca, interval_s=interval_s, simulate=simulate)
         flash = _prepared(target, folder, changes, files)
-        command = launch_command(micropython=micropython)
+        command = launch_command(micropython=micropython, verbose=verbose)
     os.chdir(flash.folder)
     os.execv(command[0], command)  # noqa: S606 - so that this process is the device
 

@@ -15,9 +15,17 @@ from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.printing import json_option, print_json, print_table
 from peel_gateway.settings import Settings, SettingsError
 from peel_gateway.settings.reading import config_option, find_settings, pasteable
-from peel_tools.doctor import BAD, GOOD, Finding
-from peel_tools.doctor.broker_check import look_at_broker
-from peel_tools.doctor.machine import look_at_database, look_at_files, look_at_fleet, look_at_gateway, look_at_tools
+from peel_tools.doctor import (
+    BAD,
+    GOOD,
+    Finding,
+    look_at_broker,
+    look_at_database,
+    look_at_files,
+    look_at_fleet,
+    look_at_gateway,
+    look_at_tools,
+)
 
 __all__ = ["doctor"]
 

@@ -64,7 +64,7 @@ def _template(fleet: Fleet, given: Path | None, profiles: Iterable[str]) -> dict
     "--id", "ids", multiple=True, help="Use this id (hexadecimal) instead of the next free one; repeat for each device."
 )
 @click.option("--note", default="", help="Up to 200 characters.")
-@click.option("--group", default="", help="Their group, such as a floor or a customer; a-z, 0-9, '-' and '_'.")
+@click.option("--tag", "tags", multiple=True, help="A tag such as a floor or a customer; repeat for up to 16.")
 @click.option(
     "--bundles/--no-bundles",
     default=True,
@@ -80,7 +80,7 @@ def add(
     count: int | None,
     ids: Sequence[str],
     note: str,
-    group: str,
+    tags: Sequence[str],
     bundles: bool,
 ) -> None:
     """Register devices and write their provisioning bundles.
@@ -97,7 +97,7 @@ def add(
         written = bundles and not opened.simulated
         shared = _template(opened, template, [chosen]) if written else {}
         numbers = [parse_device(text) for text in ids]
-        added = opened.add(chosen, count=count or 1, ids=numbers, note=note, group=group)
+        added = opened.add(chosen, count=count or 1, ids=numbers, note=note, tags=tags)
         if opened.simulated:
             opened.issue([device.id for device in added])
         paths = _written(opened, added, shared) if written else []

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from peel_core import ProfileError, load_profile
 from peel_gateway.planning.solve import Given, PlanError, solve
+from peel_gateway.planning.task import Subject
 from peel_gateway.printing import explaining, json_option, print_json
 from peel_tools.planning.report import Battery, text
 from peel_tools.planning.report import plan as make_plan
+from peel_tools.profiles.drafts import Draft, Row
+from peel_tools.profiles.options import attribute_options
 
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
@@ -51,7 +55,8 @@ class Part(click.ParamType[float]):
     type=click.Path(path_type=Path),
     help="Plan for this profile. Its epsilon and interval are the defaults.",
 )
-@click.option("--attributes", type=int, help="Number of numeric attributes that are reported; 1 by default.")
+@attribute_options
+@click.option("--attributes", "means", type=int, help="Number of means that are reported instead; 1 by default.")
 @click.option("--categories", type=int, help="Number of categories that are reported instead.")
 @click.option("--devices", type=int, help="Number of devices.")
 @click.option("--every", type=Duration(), help="Time between the reports of a device, such as 900, 15m or 6h.")
@@ -70,7 +75,8 @@ class Part(click.ParamType[float]):
 @json_option
 def plan(
     profile: Path | None,
-    attributes: int | None,
+    attributes: list[Row],
+    means: int | None,
     categories: int | None,
     devices: int | None,
     every: float | None,
@@ -84,18 +90,20 @@ def plan(
     asleep_ma: float,
     as_json: bool,
 ) -> None:
-    """Calculate the accuracy, privacy and costs of a planned fleet.
+    """Calculate the accuracy, privacy and costs of a planned fleet, and print the command that makes its profile.
 
     Give the values that you know; the others get defaults. With --accuracy, leave one of --devices, --every and --epsilon open, and it
     is calculated.
 
     \b
     peel plan --devices 200 --attributes 4 --every 15m --epsilon 1
+    peel plan --profile room.toml --devices 200
+    peel plan --mean co2:400:2000 --category door:open,shut --devices 200
     peel plan --attributes 4 --every 15m --accuracy 5%           how many devices?
     peel plan --devices 200 --epsilon-per-day 24 --accuracy 5%   how often?
     """
     given = Given(
-        attributes=attributes,
+        attributes=means,
         categories=categories,
         devices=devices,
         interval_s=every,
@@ -105,10 +113,23 @@ def plan(
         within_s=within,
     )
     with explaining(PlanError, ProfileError):
-        solved = solve(given if profile is None else given.of_profile(load_profile(profile)))
+        loaded = None if profile is None else load_profile(profile)
+        if attributes and loaded is not None:
+            raise PlanError("a profile and options for attributes exclude each other. Give one of them.")
+        if attributes:
+            given = replace(given, subject=_subject(attributes, epsilon or 1.0))
+        if loaded is not None:
+            given = given.of_profile(loaded)
+        solved = solve(given)
     power = None if battery is None else Battery(battery, awake_ma, awake_s, asleep_ma)
-    found = make_plan(solved, accuracy, power)
+    found = make_plan(solved, accuracy, power, loaded)
     if as_json:
         print_json(found)
     else:
         click.echo(text(found), nl=False)
+
+
+def _subject(rows: list[Row], epsilon: float) -> Subject:
+    """Return the subject of attributes from the command line, checked like those of a profile."""
+    draft = Draft(name="planned", attributes=rows, epsilon=f"{epsilon:.7f}")
+    return Subject.of(draft.checked())

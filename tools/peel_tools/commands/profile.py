@@ -12,16 +12,23 @@ from typing import Any
 import click
 
 from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
-from peel_core.primitives import MAX_WIDTH
+from peel_core.kinds import KINDS, Attribute
+from peel_core.primitives import MAX_WIDTH, RULE_ONE
+from peel_core.primitives import rule as core_rule
 from peel_gateway.exits import Exit
 from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.task import Subject, Task
 from peel_gateway.printing import Group, Stopped, explaining, json_option, print_json
+from peel_tools.planning.report import counted
 from peel_tools.profiles.dataset import Dataset, DatasetError, attribute_name
-from peel_tools.profiles.drafts import Draft, category_table, domain_table, number_table, propose, write_proposal
+from peel_tools.profiles.drafts import Draft, Row, propose, write_proposal
+from peel_tools.profiles.options import ATTRIBUTE_OPTIONS, attribute_options, check_epsilon
 
 _PLANNED_DEVICES = 100
 """The number of devices assumed for advice; `peel plan` takes the real one."""
+_EPSILON = "Budget of one report, above 0, at most 16."
+_MOST_NAMED = 8
+"""The most categories or thresholds that a line lists."""
 
 
 @click.group(cls=Group)
@@ -32,18 +39,11 @@ def profile() -> None:
 @profile.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--name", help="Profile name; the file's name by default.")
+@attribute_options
+@click.option("--epsilon", default="1.0", show_default=True, callback=check_epsilon, help=_EPSILON)
 @click.option(
-    "--attribute",
-    "attributes",
-    multiple=True,
-    metavar="NAME:LOW:HIGH[:UNIT]",
-    help="A numeric attribute; repeat for each.",
+    "--width", type=int, help="Columns of the projection; by default the larger of 48 and the number of symbols."
 )
-@click.option("--categories", metavar="NAME:A,B,C", help="One attribute with these categories instead.")
-@click.option("--domain", metavar="NAME:COUNT", help="One attribute with COUNT categories without names instead.")
-@click.option("--force-krr", is_flag=True, help="Count categories by kRR even where hashing is better.")
-@click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
-@click.option("--width", type=int, help="Columns of the projection; by default the larger of 48 and k.")
 @click.option("--quota", default=60, show_default=True, help="Report numbers in any window of a period.")
 @click.option("--period", default=3600, show_default=True, help="Period in seconds.")
 @click.option("--lifetime", type=int, help="Report numbers over a device's whole life; by default without limit.")
@@ -51,10 +51,7 @@ def profile() -> None:
 def new(
     path: Path,
     name: str | None,
-    attributes: tuple[str, ...],
-    categories: str | None,
-    domain: str | None,
-    force_krr: bool,
+    attributes: list[Row],
     epsilon: str,
     width: int | None,
     quota: int,
@@ -64,35 +61,37 @@ def new(
 ) -> None:
     """Write a new profile to PATH, with a seed found by search.
 
-    Numeric attributes are reported by Harmony; categories by kRR or, where that is better, by local hashing.
+    An attribute ending in @3 is asked three times as often as others. Several attributes may be about one reading.
 
     \b
-    peel profile new climate.toml --attribute temperature:-40:85:°C \\
-                                  --attribute humidity:0:100:%
+    peel profile new room.toml --mean temperature:-10:50:°C \\
+                               --above temperature:26,30 \\
+                               --ladder co2:400:2000:8:ppm \\
+                               --category door:open,shut,ajar \\
+                               --hashed error:5000
     """
     if path.exists() and not force:
         raise click.UsageError(f"{path} exists; --force overwrites it")
-    if sum(map(bool, (attributes, categories, domain))) != 1:
-        raise click.UsageError("give --attribute (one or more), --categories or --domain")
-    if force_krr and not categories:
-        raise click.UsageError("--force-krr goes with --categories: kRR needs their names")
+    if not attributes:
+        raise click.UsageError(f"no attribute is given; give at least one of {', '.join(ATTRIBUTE_OPTIONS)}")
     draft = Draft(
         name=name or path.stem.replace("-", "_").lower(),
-        tables=_content(attributes, categories, domain),
-        numeric=bool(attributes),
+        attributes=attributes,
         epsilon=epsilon,
         quota=quota,
         period=period,
         lifetime=lifetime,
         width=width,
-        force_krr=force_krr,
     )
     text = _searched(draft)
     made = _parse(text)
     path.write_text(text, encoding="utf-8")
-    click.echo(f"{path}: {made.name}, id {made.id:08x}, {made.k} symbols, {made.frame_bytes} bytes per report")
-    if made.categorical:
-        click.echo(_why(made))
+    click.echo(
+        f"{path}: {made.name}, id {made.id:08x}, {counted(len(made.questions), 'question')}, {made.frame_bytes} bytes per report"
+    )
+    for attribute in made.attributes:
+        if not KINDS[attribute.kind].numeric:
+            click.echo(_why(attribute, made.epsilon_q20))
     for sentence in advice(Task(Subject.of(made), _PLANNED_DEVICES, made.interval_s, made.epsilon)):
         click.echo(f"advice: {sentence}", err=True)
 
@@ -102,44 +101,41 @@ def new(
 @click.option("--name", help="Profile name; the file's name by default.")
 @click.option(
     "--dir", "folder", default=".", show_default=True, type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Folder to write the profiles to.",
+    help="Folder to write the profile to.",
 )  # fmt: skip
-@click.option("--epsilon", default="1.0", show_default=True, help="Budget of one report, above 0, at most 16.")
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
+@click.option("--epsilon", default="1.0", show_default=True, callback=check_epsilon, help=_EPSILON)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
-def propose_profiles(csv: Path, name: str | None, folder: Path, epsilon: str, force: bool, as_json: bool) -> None:
-    """Propose profiles from the columns of a CSV file: one for its numbers, one for its first column of categories.
+def propose_profile(csv: Path, name: str | None, folder: Path, epsilon: str, force: bool, as_json: bool) -> None:
+    """Propose a profile from the columns of a CSV file: means of its numbers, and shares of its categories.
 
     The file may be gzip-compressed. Cells are separated by commas, semicolons or tabs; decimal commas are read if the separator is another
-    one. Units come from headers such as "temp (°C)". Numbers such as -999 that are far outside a column's other readings count as
-    missing. Ranges are a little wider than the readings.
+    one. Units come from headers such as "temp (°C)" and "co2_ppm". Words such as NaN count as missing. So do numbers such as -999 if
+    they repeat and are far outside a column's other readings. Ranges are a little wider than the readings.
 
     A profile is public. For a real fleet use the ranges of the sensors, not those of their readings.
     """
     with explaining(DatasetError, ProfileError, LookupError):
         proposal = propose(Dataset.read(csv), attribute_name(name or csv.name.partition(".")[0]), epsilon=epsilon)
-        paths = write_proposal(proposal, folder, overwrite=force)
+        path = write_proposal(proposal, folder, overwrite=force)
     if as_json:
         print_json(
             {
-                "profiles": [str(path) for path in paths],
+                "profile": str(path),
                 "dropped": proposal.dropped,
                 "empty_cells": proposal.empty,
-                "sentinels": proposal.sentinels,
+                "missing_cells": {header: list(map(asdict, found)) for header, found in proposal.missing.items()},
             }
         )
         return
-    for path in paths:
-        made = _load(path)
-        what = "categories" if made.categorical else "attribute" if made.size == 1 else "attributes"
-        click.echo(f"{path}: {made.name}, {made.mechanism}, {made.size} {what}")
+    click.echo(f"{path}: {', '.join(f'{each.name} ({each.kind})' for each in _load(path).attributes)}")
     for header, why in proposal.dropped.items():
         click.echo(f"left out: {header}: {why}")
     for header, count in proposal.empty.items():
         click.echo(f"empty cells skipped: {header}: {count}")
-    for header, found in proposal.sentinels.items():
-        for value, count in found.items():
-            click.echo(f"taken as missing: {header}: {value}, {count} times, far outside its other readings")
+    for header, found in proposal.missing.items():
+        for each in found:
+            click.echo(f"taken as missing: {header}: {each}")
 
 
 @profile.command()
@@ -170,8 +166,7 @@ def show(path: Path, as_json: bool) -> None:
         print_json(facts)
         return
     for key, value in facts.items():
-        lines = value if isinstance(value, list) else ["no limit" if value is None else value]
-        for place, line in enumerate(lines):
+        for place, line in enumerate(_fact_lines(value)):
             click.echo(f"{'' if place else key.replace('_', ' '):>22}  {line}")
 
 
@@ -187,11 +182,7 @@ def _facts(loaded: Profile) -> dict[str, Any]:
     return {
         "name": loaded.name,
         "id": f"{loaded.id:08x}",
-        "mechanism": loaded.mechanism,
         "epsilon": loaded.epsilon,
-        "rule": loaded.rule,
-        "likeliest_face": round(loaded.likeliest, 6),
-        "cap": round(loaded.cap, 3),
         "symbols": loaded.k,
         "width": loaded.width,
         "seed": loaded.seed,
@@ -202,10 +193,73 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "epsilon_per_day": round(loaded.epsilon * _most_numbers(loaded, 86400), 3),
         "lifetime": loaded.lifetime,
         "epsilon_per_lifetime": None if loaded.lifetime is None else round(loaded.epsilon * loaded.lifetime, 3),
-        "attributes": [f"{a.name} [{a.low:g}, {a.high:g}] {a.unit}".strip() for a in loaded.attributes]
-        or loaded.subject,
-        "categories": list(loaded.categories) or loaded.domain,
+        "attributes": [_attribute_facts(loaded, place) for place in range(len(loaded.attributes))],
+        "readings": _reading_facts(loaded),
     }
+
+
+def _attribute_facts(loaded: Profile, place: int) -> dict[str, Any]:
+    """Return an attribute with its kind, its questions and the rule of their coins."""
+    attribute = loaded.attributes[place]
+    mine = [question for question in loaded.questions if question.attribute == place]
+    rule = core_rule(loaded.epsilon_q20, mine[0].outcomes)
+    keep = rule / RULE_ONE
+    return {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        **KINDS[attribute.kind].table(attribute, loaded.epsilon_q20),
+        "weight": attribute.weight,
+        "questions": len(mine),
+        "share_of_reports": round(sum(question.weight for question in mine) / loaded.slots, 6),
+        "rule": rule,
+        "likeliest_face": round(keep + (1 - keep) / mine[0].outcomes, 6),
+        "cap": round(1 / keep, 3),
+    }
+
+
+def _reading_facts(loaded: Profile) -> list[dict[str, Any]]:
+    """Return the questions about each reading and the epsilon that they add up to, as all of them are about the same value."""
+    weights: dict[str, list[int]] = {}
+    for question in loaded.questions:
+        weights.setdefault(loaded.attributes[question.attribute].name, []).append(question.weight)
+    per_day = loaded.epsilon * _most_numbers(loaded, 86400)
+    return [
+        {
+            "name": name,
+            "questions": len(mine),
+            "epsilon": round(loaded.epsilon * len(mine), 6),
+            "epsilon_per_day": round(per_day * sum(mine) / loaded.slots, 3),
+        }
+        for name, mine in weights.items()
+    ]
+
+
+def _fact_lines(value: Any) -> list[str]:
+    """Return a fact as lines of text."""
+    if not isinstance(value, list):
+        return ["no limit" if value is None else str(value)]
+    return [_attribute_line(row) if "kind" in row else _reading_line(row) for row in value]
+
+
+def _attribute_line(row: dict[str, Any]) -> str:
+    unit = f" {row['unit']}" if row.get("unit") else ""
+    named = row.get("thresholds") or row.get("categories")
+    about = f"[{row['low']:g}, {row['high']:g}]{unit}" if "low" in row else ""
+    if named:
+        about = ", ".join(f"{each:g}" if isinstance(each, float) else each for each in named[:_MOST_NAMED])
+        about += (f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else "") + unit
+    about = about or f"{row['domain']:,} categories"
+    return (
+        f"{row['name']}: {row['kind']}: {about}: {counted(row['questions'], 'question')}, "
+        f"{row['share_of_reports']:.0%} of reports, rule {row['rule']} (true face {row['likeliest_face']:.1%}, cap {row['cap']:g})"
+    )
+
+
+def _reading_line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['name']}: {counted(row['questions'], 'question')}, epsilon {row['epsilon']:g} when each was answered once, "
+        f"{row['epsilon_per_day']:g} per day on average"
+    )
 
 
 def _most_numbers(loaded: Profile, seconds: int) -> int:
@@ -233,42 +287,17 @@ def _searched(draft: Draft) -> str:
     return text
 
 
-def _why(made: Profile) -> str:
-    """Explain the choice of a categorical profile's mechanism, with the costs of the other one."""
-    hashing = choice.hashing_cost(made.epsilon_q20)
-    if made.domain > MAX_WIDTH:
-        return f"hashing: kRR takes at most {MAX_WIDTH} categories; one forged report counts for {hashing.cap:.1f} honest ones"
-    krr = choice.krr_cost(made.epsilon_q20, made.domain)
-    mine, other, name = (hashing, krr, "kRR") if made.hash_domain else (krr, hashing, "hashing")
+def _why(attribute: Attribute, epsilon_q20: int) -> str:
+    """Compare the costs of the two kinds for categories."""
+    hashing = choice.hashing_cost(epsilon_q20)
+    if attribute.domain > MAX_WIDTH:
+        return (
+            f"{attribute.name}: hashed, as kind category takes at most {MAX_WIDTH} categories; one forged report counts for "
+            f"{hashing.cap:.1f} honest ones"
+        )
+    krr = choice.krr_cost(epsilon_q20, attribute.domain)
+    mine, other, name = (hashing, krr, "category") if attribute.kind == "hashed" else (krr, hashing, "hashed")
     return (
-        f"{made.mechanism}: a rare category's share has variance {mine.variance:.3g} / reports ({name}: {other.variance:.3g}); "
-        f"one forged report counts for {mine.cap:.1f} honest ones ({name}: {other.cap:.1f})"
+        f"{attribute.name}: {attribute.kind}: a rare category's share has variance {mine.variance:.3g} / reports "
+        f"({name}: {other.variance:.3g}); one forged report counts for {mine.cap:.1f} honest ones ({name}: {other.cap:.1f})"
     )
-
-
-def _content(attributes: tuple[str, ...], categories: str | None, domain: str | None) -> str:
-    """Return the [[attribute]] tables."""
-    if categories:
-        name, rest = _named(categories, "--categories", "NAME:A,B,C")
-        return category_table(name, rest.split(","))
-    if domain:
-        name, rest = _named(domain, "--domain", "NAME:COUNT")
-        if not rest.isdecimal():
-            raise click.BadParameter(f"{domain!r}: write NAME:COUNT, such as room:5000", param_hint="--domain")
-        return domain_table(name, int(rest))
-    return "".join(map(_attribute_table, attributes))
-
-
-def _named(text: str, option: str, form: str) -> tuple[str, str]:
-    name, colon, rest = text.partition(":")
-    if not colon:
-        raise click.BadParameter(f"{text!r}: write {form}", param_hint=option)
-    return name, rest
-
-
-def _attribute_table(text: str) -> str:
-    parts = text.split(":", 3)
-    if len(parts) < 3:
-        raise click.BadParameter(f"{text!r}: write NAME:LOW:HIGH or NAME:LOW:HIGH:UNIT", param_hint="--attribute")
-    name, low, high, unit = (*parts, "")[:4]
-    return number_table(name, low, high, unit)

@@ -17,7 +17,7 @@ from peel_tools.demo.gateway import Switches, program
 from peel_tools.profiles.dataset import Dataset
 from peel_tools.profiles.drafts import Proposal, propose, write_proposal
 from peel_tools.servers.gateway import GatewayError
-from peel_tools.simulation.attackers import ATTACKS, default_shares
+from peel_tools.simulation.attackers import ATTACKS, default_shares, forms_of
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, SimulatedSite, true_means
@@ -25,7 +25,6 @@ from peel_tools.simulation.truth import MOMENT_SECONDS
 
 __all__ = ["Demonstration", "Outcome"]
 
-_CATEGORICAL_SHARE = 0.2
 _QUOTA, _PERIOD = 1200, 60
 """Quota and period of proposed profiles: high, because a demonstration is short."""
 _HTTP_PORT = 8420
@@ -74,7 +73,7 @@ class Demonstration:
         The simulation. If it has no attackers, the default ones are used. If it has a CSV file and there are no profiles, they are
         proposed from the file.
     profiles : sequence of Path
-        Profiles instead of the built-in ones.
+        Profiles instead of the built-in one.
     port : int, optional
         The port of page and API. By default the usual one, or any free one if that is taken.
     embedded : bool, optional
@@ -102,17 +101,15 @@ class Demonstration:
         self._undo = ExitStack()
         self._look = 0.0
         self.proposal: Proposal | None = None
-        """The profiles proposed from the user's data, if any."""
+        """The profile proposed from the user's data, if any."""
 
     def start(self) -> None:
         """Start everything. If something fails, stop what was started."""
         with ExitStack() as undo:
             self.folder = self._prepare(undo)
-            categorical = round(_CATEGORICAL_SHARE * self._devices)
             rig = SimulatedSite(
                 self.folder,
-                numeric=self._devices - categorical,
-                categorical=categorical,
+                mixed=self._devices,
                 profiles=self._profiles or self._proposed(),
                 embedded=self._embedded,
                 settings={
@@ -159,7 +156,7 @@ class Demonstration:
         return [
             {
                 "profile": profile,
-                **{key: row[key] for key in ("name", "unit", "n", "value", "low", "high")},
+                **{key: row[key] for key in ("name", "attribute", "kind", "unit", "n", "value", "low", "high")},
                 "truth": means[profile][name],
                 "before_withdrawal": row["before_withdrawal"]["value"],
             }
@@ -167,17 +164,15 @@ class Demonstration:
         ]
 
     def _with_attackers(self, fleet: Fleet) -> Plan:
-        """Return the plan. If it has no attackers, add the default ones for this fleet's mechanisms."""
-        profiles = fleet.profiles()
-        used = {profiles[device.profile].mechanism for device in fleet.devices()}
-        return replace(self._plan, shares=self._plan.shares or default_shares(used))
+        """Return the plan. If it has no attackers, add the default ones for this fleet's questions."""
+        return replace(self._plan, shares=self._plan.shares or default_shares(_forms(fleet)))
 
     def _proposed(self) -> list[Path]:
-        """Propose and write profiles for the plan's CSV file, if it has one."""
+        """Propose and write a profile for the plan's CSV file, if it has one."""
         if self._plan.csv is None:
             return []
         self.proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
-        return write_proposal(self.proposal, self.folder, overwrite=True)
+        return [write_proposal(self.proposal, self.folder, overwrite=True)]
 
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:
@@ -199,13 +194,14 @@ class Demonstration:
 
 def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:
     """Return the attacks that this fleet's devices can play, and whether they are on at the start."""
+    forms = _forms(fleet)
+    return {name: plan.shares.get(name, 0) > 0 for name, attack in ATTACKS.items() if attack.fits(forms)}
+
+
+def _forms(fleet: Fleet) -> frozenset[int]:
+    """Return the forms of the questions that the fleet's devices are asked."""
     profiles = fleet.profiles()
-    used = {profiles[device.profile].mechanism for device in fleet.devices()}
-    return {
-        name: plan.shares.get(name, 0) > 0
-        for name, attack in ATTACKS.items()
-        if any(attack.fits(mechanism) for mechanism in used)
-    }
+    return forms_of(profiles[device.profile] for device in fleet.devices())
 
 
 def _free_http_port(asked: int | None) -> int:

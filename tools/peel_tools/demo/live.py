@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import suppress
+from itertools import groupby
 from math import floor, log10
 from textwrap import wrap
 from typing import IO, Any
@@ -19,9 +20,10 @@ __all__ = ["LiveSummary"]
 
 _REDRAW_SECONDS = 1.0
 _LINE_SECONDS = 5.0
-_HARMLESS = (Verdict.ACCEPTED.label, Verdict.REDELIVERED.label)
+_HARMLESS = (Verdict.ACCEPTED.label, Verdict.REDELIVERED.label, Verdict.NO_READING.label)
 _WIDE = 80
 _NUMBERS_WIDE = 55
+_MOST_HASHED = 5
 _UP_AND_CLEAR = "\x1b[{}F\x1b[J"
 
 
@@ -131,6 +133,7 @@ def _verdict_lines(verdicts: dict[str, int]) -> list[str]:
 
 def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
     """Return a line of at most 80 columns per estimate. `if kept` is the estimate with the exposed devices in it."""
+    rows = _without_rare(rows)
     unit = max((len(row["unit"]) for row in rows), default=0)
     room = min(max((len(row["name"]) for row in rows), default=0) + 2, _WIDE - _NUMBERS_WIDE - unit)
     lines = [f"{'estimate':<{room}}{'value':>9}  {'95% interval':>21}  {'truth':>9}  {'if kept':>9}"]
@@ -145,6 +148,17 @@ def _estimate_lines(rows: list[dict[str, Any]]) -> list[str]:
         name = row["name"] if len(row["name"]) < room else row["name"][: room - 2] + "…"
         lines.append(f"{name:<{room}}{value:>9}  {interval:>21}  {truth:>9}  {kept:>9} {row['unit']}".rstrip()[:_WIDE])
     return lines
+
+
+def _without_rare(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with only the most frequent categories of each hashed attribute."""
+    shown: list[dict[str, Any]] = []
+    for _, group in groupby(rows, key=lambda row: (row["profile"], row["attribute"], row["kind"])):
+        mine = list(group)
+        if mine[0]["kind"] == "hashed":
+            mine = sorted(mine, key=lambda row: -(row["value"] or 0))[:_MOST_HASHED]
+        shown += mine
+    return shown
 
 
 def _decimals(half_width: float) -> int:

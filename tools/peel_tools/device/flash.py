@@ -136,25 +136,46 @@ _LENGTH = 240
 def simulated_sensors(bundle: Mapping[str, Any], seed: int) -> dict[str, dict[str, Any]]:
     """Return bundle entries of simulated sensors, the same for the same seed.
 
-    A number is a wave within its attribute's range with a little noise; categories are drawn at random.
+    A number is a wave within its range with a little noise; categories are drawn at random.
     """
-    profile = bundle["profile"]
-    count = profile.get("domain") or len(profile.get("categories") or ())
     sensors = {}
-    for attribute in profile["attributes"]:
-        draw = random.Random(f"{seed}/{bundle['device']}/{attribute['name']}")
-        values = [draw.randrange(count) for _ in range(_LENGTH)] if count else _wave(attribute, draw)
-        sensors[attribute["name"]] = {"kind": "trace", "values": values}
+    for name, attributes in _by_reading(bundle["profile"]["attributes"]).items():
+        draw = random.Random(f"{seed}/{bundle['device']}/{name}")
+        sensors[name] = {"kind": "trace", "values": _values(attributes, draw)}
     return sensors
 
 
-def _wave(attribute: Mapping[str, Any], draw: random.Random) -> list[float]:
-    low, span = attribute["low"], attribute["high"] - attribute["low"]
+def _by_reading(attributes: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for attribute in attributes:
+        found.setdefault(attribute["name"], []).append(attribute)
+    return found
+
+
+def _values(attributes: Sequence[Mapping[str, Any]], draw: random.Random) -> list[float]:
+    categories = [each.get("domain") or len(each.get("categories", ())) for each in attributes]
+    if all(categories):
+        return [draw.randrange(min(categories)) for _ in range(_LENGTH)]
+    return _wave(*_range(attributes), draw)
+
+
+def _range(attributes: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the range of a mean, or one that goes beyond all thresholds."""
+    for each in attributes:
+        if each["kind"] == "mean":
+            return each["low"], each["high"]
+    thresholds = [threshold for each in attributes for threshold in each["thresholds"]]
+    low, high = min(thresholds), max(thresholds)
+    margin = (high - low) or max(1.0, abs(low))
+    return low - margin, high + margin
+
+
+def _wave(low: float, high: float, draw: random.Random) -> list[float]:
     level, swing, phase = draw.uniform(0.3, 0.7), draw.uniform(0.0, 0.2), draw.uniform(0.0, math.tau)
     shares = (
         level + swing * math.sin(phase + math.tau * place / _LENGTH) + draw.gauss(0.0, 0.02) for place in range(_LENGTH)
     )
-    return [round(low + span * share, 4) for share in shares]
+    return [round(low + (high - low) * share, 4) for share in shares]
 
 
 _NAME_DIGITS = 12

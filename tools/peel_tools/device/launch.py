@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Run the application like a board that has just been switched on. For CPython and MicroPython.
 
-Usage: python launch.py, in the folder that is the device's flash. The process ends when it is killed, or when the application stops
-with a fault that it cannot repair.
+Usage: python launch.py [--verbose], in the folder that is the device's flash. The process ends when it is killed, or when the
+application stops with a fault that it cannot repair.
 """
 
 import sys
@@ -37,6 +37,76 @@ import main
 from boards import host
 
 main.FAULT_ROUNDS = 0  # there is no LED to blink with
+
+
+class VerboseApp(main.app.App):
+    """The application, which also prints readings, reports and what waits. They are private: for this console only."""
+
+    def __init__(self, config, core, board, files, root):
+        super().__init__(config, core, board, files, root)
+        self._given = []
+        for place, name in enumerate(config.profile.readings):
+            self.sampler._sensors[place] = self._noting(name, self.sampler._sensors[place])
+        self.sampler.read = self._reading(self.sampler.read)
+        self.outbox.put = self._putting(self.outbox.put)
+        self.link._publish = self._publishing(self.link._publish)
+
+    def report(self):
+        throttled = self.throttled
+        super().report()
+        if self.throttled > throttled:
+            seconds = max(0, self._due - self._clock.now()) / 1000
+            print(f"peel: report {self.ledger.next_number} waits {seconds:.1f} s for the quota")
+
+    def _noting(self, name, sensor):
+        def read():
+            value = sensor()
+            self._given.append(f"{name} {value!r}")
+            return value
+
+        return read
+
+    def _reading(self, read):
+        def read_and_print(number):
+            self._given = []
+            readings = read(number)
+            print("peel: readings:", ", ".join(self._given) or "none")
+            return readings
+
+        return read_and_print
+
+    def _putting(self, put):
+        def put_and_print(number, frame):
+            put(number, frame)
+            print(f"peel: report {number} answers {self._question(frame)}: {len(frame)} bytes, {frame.hex()}")
+
+        return put_and_print
+
+    def _publishing(self, publish):
+        def publish_and_print(frames):
+            publish(frames)
+            numbers = ", ".join([str(number) for number, _ in frames])
+            print(f"peel: sent {numbers}; {self.outbox.unconfirmed} sent before wait for a receipt")
+
+        return publish_and_print
+
+    def _question(self, frame):
+        """Return the question that a report answers (SPEC section 7)."""
+        profile = self._config.profile
+        word = int.from_bytes(self._core.stream(self._config.index_key.reveal(), frame[:16], 4), "little")
+        slot = word * sum([each.questions * each.weight for each in profile.attributes]) >> 32
+        for attribute in profile.attributes:
+            question = slot // attribute.weight
+            if question < attribute.questions:
+                break
+            slot -= attribute.questions * attribute.weight
+        if attribute.kind in ("above", "ladder"):
+            return f"{attribute.name} > {attribute.thresholds[question]}"
+        return attribute.name
+
+
+if "--verbose" in sys.argv:
+    main.app.App = VerboseApp
 
 
 def run() -> None:

@@ -14,13 +14,14 @@ __all__ = ["DeviceProcess", "launch_command"]
 _LAUNCH = Path(__file__).with_name("launch.py")
 
 
-def launch_command(*, micropython: bool) -> list[str]:
+def launch_command(*, micropython: bool, verbose: bool = False) -> list[str]:
     """Return the command that starts the application, under CPython or MicroPython's unix port (built if needed)."""
+    words = [str(_LAUNCH), *(["--verbose"] if verbose else [])]
     if not micropython:
-        return [sys.executable, str(_LAUNCH)]
+        return [sys.executable, *words]
     from peel_tools.boards.firmware import micropython_program  # here, because an installed package cannot build
 
-    return [str(micropython_program()), str(_LAUNCH)]
+    return [str(micropython_program()), *words]
 
 
 class DeviceProcess:

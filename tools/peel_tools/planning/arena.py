@@ -46,6 +46,8 @@ class Arena(abc.ABC):
     """A mechanism with its parameters, and the e-process on its devices."""
 
     e_process: EProcess
+    alpha: float
+    """A device is exposed when its capital reaches the inverse. It is smaller where the arena is a part of a profile."""
     lives: Sequence[str]
     """The kinds of honest behaviour before a device turns, for `live`."""
 
@@ -67,11 +69,12 @@ class HarmonyArena(Arena):
 
     lives = ("middle", "same", "against", "halves")
 
-    def __init__(self, epsilon: float, k: int) -> None:
+    def __init__(self, epsilon: float, k: int, alpha: float = ALPHA) -> None:
+        self.alpha = alpha
         self.k = k
         self.rule = rule(round(epsilon * EPSILON_ONE), 2)
         self.bias = self.rule / RULE_ONE
-        self.e_process = EProcess(harmony_bets(k, self.rule), ALPHA)
+        self.e_process = EProcess(harmony_bets(k, self.rule), alpha)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.k, n)
@@ -103,11 +106,12 @@ class KrrArena(Arena):
 
     lives = ("any", "one of them", "another one")
 
-    def __init__(self, epsilon: float, k: int) -> None:
+    def __init__(self, epsilon: float, k: int, alpha: float = ALPHA) -> None:
+        self.alpha = alpha
         self.k = k
         self.rule = rule(round(epsilon * EPSILON_ONE), k)
         self.truth = self.rule / RULE_ONE
-        self.e_process = EProcess(krr_bets(k, self.rule), ALPHA)
+        self.e_process = EProcess(krr_bets(k, self.rule), alpha)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return np.zeros(n, np.int64)
@@ -144,14 +148,15 @@ class HashingArena(Arena):
 
     lives = ("any", "one of them")
 
-    def __init__(self, epsilon: float, domain: int) -> None:
+    def __init__(self, epsilon: float, domain: int, alpha: float = ALPHA) -> None:
+        self.alpha = alpha
         self.domain = domain
         self.symbols = hash_family.symbols(round(epsilon * EPSILON_ONE))
         self.hashes = hash_family.hash_count(self.symbols, domain)
         digits = hash_family.digits(self.symbols, domain)
         self.rule = rule(round(epsilon * EPSILON_ONE), self.symbols)
         self.truth = self.rule / RULE_ONE
-        self.e_process = EProcess(hashing_bets(domain, self.symbols, digits, self.rule), ALPHA)
+        self.e_process = EProcess(hashing_bets(domain, self.symbols, digits, self.rule), alpha)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.hashes, n)
@@ -170,7 +175,7 @@ class HashingArena(Arena):
         return np.where(told, goal.wanted(rng, unit), rng.integers(0, self.symbols, len(unit)))
 
     def goals(self, rng: Generator) -> list[Goal]:
-        return [self.support(size, rng) for size in (1, 2, 4, self.domain // 2)]
+        return [self.support(size, rng) for size in (1, 2, 4, self.domain // 2) if size < self.domain]
 
     def support(self, size: int, rng: Generator) -> Goal:
         """Return the goal to raise the share of a set of categories, by the symbol that most of them hash to.

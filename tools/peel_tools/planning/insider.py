@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core.hashing import hashed
+from peel_core.kinds import CHOICE, SIGN, Question
 from peel_gateway.planning.task import Subject
 from peel_gateway.screening.e_process import FRESH, GAP, Events
 from peel_tools.planning.arena import ALPHA, Arena, Generator, Goal, HarmonyArena, HashingArena, KrrArena
@@ -25,7 +28,7 @@ __all__ = [
     "STRATEGIES",
     "Strategy",
     "Wait",
-    "arena_of",
+    "arenas_of",
     "exposed_after",
     "harm",
     "in_order",
@@ -99,7 +102,7 @@ def _walk(
     """Return the harm per report by number of reports, as far as the insider came without being exposed."""
     unit = arena.assign(rng, max(lengths))
     wanted, other = (in_order(unit, say(rng, unit), first) for say in (goal.wanted, goal.other))
-    took, walked = arena.e_process.walk(state, wanted, other, ceiling=style[0] / ALPHA, price=style[1])
+    took, walked = arena.e_process.walk(state, wanted, other, ceiling=style[0] / arena.alpha, price=style[1])
     harm = np.cumsum(np.where(took, goal.gain, goal.loss))
     return {n: float(harm[n - 1] / n) for n in lengths if n < walked or walked == len(unit)}
 
@@ -119,7 +122,7 @@ def one_attribute(arena: HarmonyArena, lengths: Sequence[int], rng: Generator) -
         truth = arena.toss(rng, np.zeros(len(unit)))
         wanted = in_order(unit, np.where(mine, 1, truth), honest + 1)
         other = in_order(unit, np.where(mine, 0, truth), honest + 1)
-        took, walked = arena.e_process.walk(state, wanted, other, ceiling=0.5 / ALPHA)
+        took, walked = arena.e_process.walk(state, wanted, other, ceiling=0.5 / arena.alpha)
         harm = np.cumsum(np.where(took[mine], goal.gain, goal.loss))
         if walked == len(unit):
             result |= {f"{prefix}ratio_{n}": float(harm[n - 1] / n) for n in lengths}
@@ -281,28 +284,52 @@ class Wait:
     reports: int | None
 
 
-def arena_of(subject: Subject, epsilon: float) -> Arena:
-    """Return the arena of a subject."""
-    kinds: dict[str, type[HarmonyArena | KrrArena | HashingArena]] = {
-        "harmony": HarmonyArena,
-        "krr": KrrArena,
-        "hashing": HashingArena,
-    }
-    return kinds[subject.mechanism](epsilon, subject.size)
+def arenas_of(subject: Subject, epsilon: float) -> Iterator[tuple[str, Arena, float]]:
+    """Yield the arenas of a subject, each with its label and the share of reports that are played in it.
+
+    All signs are played in one arena, where the questions have equal weights. An attribute with categories has its own arena. The
+    bets of a profile share their capital equally among its blocks, so each part of it takes longer to win.
+    """
+    questions = subject.questions(epsilon)
+    alpha = ALPHA / _blocks(questions)
+    signs = [question for question in questions if question.form == SIGN]
+    if signs:
+        label = "" if len(signs) == len(questions) else "numbers: "
+        yield label, HarmonyArena(epsilon, len(signs), alpha), sum(map(subject.share, signs))
+    for question in questions:
+        if question.form != SIGN:
+            label = "" if len(questions) == 1 else f"{subject.attributes[question.attribute].name}: "
+            yield label, _arena_of_choice(question, epsilon, alpha), subject.share(question)
+
+
+def _arena_of_choice(question: Question, epsilon: float, alpha: float) -> Arena:
+    if question.form == CHOICE:
+        return KrrArena(epsilon, question.symbols, alpha)
+    return HashingArena(epsilon, question.domain, alpha)
+
+
+def _blocks(questions: Sequence[Question]) -> int:
+    """Return the number of blocks: runs of signs with equal weights, and all other questions."""
+    starts = (
+        after.form != SIGN or before.form != SIGN or before.weight != after.weight
+        for before, after in pairwise(questions)
+    )
+    return 1 + sum(starts)
 
 
 def waits(subject: Subject, epsilon: float) -> Iterator[Wait]:
-    """Yield the attacks that one report exposes, then those that only many reports expose."""
-    yield Wait(", ".join(_at_once(subject)), 1)
-    for strategy in strategies_for(arena_of(subject, epsilon)):
-        yield Wait(strategy.name, _slowest(strategy))
+    """Yield the attacks that one report exposes, then those that only many reports expose. Those about other questions count, too."""
+    yield Wait(", ".join(_at_once(subject, epsilon)), 1)
+    for label, arena, share in arenas_of(subject, epsilon):
+        for strategy in strategies_for(arena):
+            reports = _slowest(strategy)
+            yield Wait(label + strategy.name, None if reports is None else ceil(reports / share))
 
 
-def _at_once(subject: Subject) -> Iterator[str]:
+def _at_once(subject: Subject, epsilon: float) -> Iterator[str]:
     """Return the attacks with a device's keys that one bad report exposes."""
-    return (
-        name for name, kind in ATTACKS.items() if kind.causes and kind.patience is None and kind.fits(subject.mechanism)
-    )
+    forms = {question.form for question in subject.questions(epsilon)}
+    return (name for name, kind in ATTACKS.items() if kind.causes and kind.patience is None and kind.fits(forms))
 
 
 def _slowest(strategy: Strategy) -> int | None:
@@ -312,7 +339,10 @@ def _slowest(strategy: Strategy) -> int | None:
 
 
 def harm(subject: Subject, epsilon: float) -> dict[int, float]:
-    """Return the most harm of an omniscient insider who is not exposed, in units of a liar's, by number of reports."""
-    arena, chance = arena_of(subject, epsilon), np.random.default_rng(2)
-    found = ratios(arena, arena.goals(chance), LENGTHS, chance, sleepers=False)
-    return {n: found[f"ratio_{n}"] for n in LENGTHS if f"ratio_{n}" in found}
+    """Return the most harm of an omniscient insider who is not exposed, in units of a liar's, by number of reports in one arena."""
+    most: dict[int, float] = {}
+    for _, arena, _ in arenas_of(subject, epsilon):
+        chance = np.random.default_rng(2)
+        found = ratios(arena, arena.goals(chance), LENGTHS, chance, sleepers=False)
+        most |= {n: max(most.get(n, 0.0), found[f"ratio_{n}"]) for n in LENGTHS if f"ratio_{n}" in found}
+    return most

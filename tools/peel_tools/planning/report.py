@@ -4,21 +4,36 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from textwrap import wrap
 from typing import Any
 
-from peel_core import mechanisms
+from peel_core import Profile
 from peel_core.frame import frame_bytes
-from peel_core.profile import DEFAULT_WIDTH
+from peel_core.primitives import EPSILON_ONE
+from peel_core.profile import DEFAULT_WIDTH, even_interval
 from peel_gateway.planning.outlook import YEAR_DAYS, outlook, rounded
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import DAY, Subject, Task
 from peel_gateway.storage.records import RECORD
 from peel_tools.planning.insider import harm, waits
+from peel_tools.profiles.options import options_of
 
-__all__ = ["Battery", "air_bytes", "flash_bytes", "plan", "report_bytes", "spoken", "stored_bytes", "text"]
+__all__ = [
+    "Battery",
+    "air_bytes",
+    "counted",
+    "flash_bytes",
+    "plan",
+    "quota_for",
+    "report_bytes",
+    "spoken",
+    "stored_bytes",
+    "text",
+]
 
 _FLEET_NAME_BYTES = 10
 _TOPIC_BYTES = len("peel/v1//00/00000000/report") + _FLEET_NAME_BYTES
@@ -29,6 +44,10 @@ _RECEIPT_BYTES = 4 + len("peel/v1//00/00000000/receipt") + _FLEET_NAME_BYTES + 1
 """A PUBLISH at QoS 0 around a receipt without gaps."""
 _CHECKSUM_BYTES = 4
 _HOURS_PER_DAY = 24
+_CONTINUED = " \\"
+_SAME_INTERVAL = 0.001
+_PERIODS = (60, 3600, DAY, 30 * DAY, 10**8)
+_MOST_QUOTA = 10**6
 
 
 def report_bytes(subject: Subject, epsilon: float) -> int:
@@ -67,7 +86,9 @@ class Battery:
         return self.capacity_mah / (self.awake_ma * duty + self.asleep_ma * (1 - duty)) / _HOURS_PER_DAY
 
 
-def plan(solved: Solved, accuracy: float | None = None, battery: Battery | None = None) -> dict[str, Any]:
+def plan(
+    solved: Solved, accuracy: float | None = None, battery: Battery | None = None, profile: Profile | None = None
+) -> dict[str, Any]:
     """Return the whole plan of a task: the gateway's formulas, the games against attackers, the bytes and the battery."""
     task = solved.task
     found = outlook(solved, accuracy)
@@ -78,8 +99,36 @@ def plan(solved: Solved, accuracy: float | None = None, battery: Battery | None 
         "exposure": [_wait(task, wait.attack, wait.reports) for wait in waits(task.subject, task.epsilon)],
         "insider": insider,
         "bytes": _bytes(task),
+        "command": _command(solved.task, profile),
         **({} if battery is None else {"battery_days": round(battery.days(task.interval_s), 1)}),
     }
+
+
+def _command(task: Task, profile: Profile | None) -> list[str]:
+    """Return the words of the `peel profile new` that makes the planned profile; a given profile keeps its name and limits."""
+    quota, period = quota_for(task.interval_s)
+    words = ["peel profile new planned.toml" if profile is None else f"peel profile new {profile.name}.toml"]
+    words += options_of(task.subject.attributes, int(task.epsilon * EPSILON_ONE))
+    if profile is not None:
+        if abs(task.interval_s - profile.interval_s) < _SAME_INTERVAL:
+            quota, period = profile.quota, profile.period
+        words += [f"--width {profile.width}"] if profile.width != max(DEFAULT_WIDTH, profile.k) else []
+        words += [] if profile.lifetime is None else [f"--lifetime {profile.lifetime}"]
+    return [*words, f"--epsilon {_shortest(task.epsilon)}", f"--quota {quota} --period {period}"]
+
+
+def _shortest(epsilon: float) -> str:
+    """Return epsilon with as few decimals as make the same profile."""
+    units = int(epsilon * EPSILON_ONE)
+    texts = (f"{epsilon:.{digits}f}" for digits in range(1, 8))
+    return next((text for text in texts if int(Decimal(text) * EPSILON_ONE) == units), f"{units / EPSILON_ONE:.20f}")
+
+
+def quota_for(interval_s: float) -> tuple[int, int]:
+    """Return the least quota, with its period in seconds, that allows a report at each interval."""
+    period = next((each for each in _PERIODS if each >= 8 * interval_s), _PERIODS[-1])
+    place = bisect_left(range(1, _MOST_QUOTA), -interval_s, key=lambda quota: -even_interval(quota, period))
+    return place + 1, period
 
 
 def _wait(task: Task, attack: str, reports: int | None) -> dict[str, Any]:
@@ -114,7 +163,14 @@ def spoken(hours: float | None) -> str:
 
 def text(found: Mapping[str, Any]) -> str:
     """Return a plan as text."""
-    return "\n".join(map(_folded, _lines(found))) + "\n"
+    return "\n".join([*map(_folded, _lines(found)), *_command_lines(found["command"])]) + "\n"
+
+
+def _command_lines(command: list[str]) -> Iterator[str]:
+    """Return a command that can be pasted into a shell, one option per line."""
+    return (
+        f"  {'  ' * bool(place)}{word}{_CONTINUED * (place + 1 < len(command))}" for place, word in enumerate(command)
+    )
 
 
 def _folded(line: str) -> str:
@@ -122,17 +178,16 @@ def _folded(line: str) -> str:
     return line if len(line) <= 80 else "\n".join(wrap(line, 80, subsequent_indent=" " * 4))
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     task = found["task"]
-    categorical = mechanisms.by_name(task["mechanism"]).categorical
-    what = f"{task['size']:,} categories" if categorical else _counted(task["size"], "attribute")
     yield (
-        f"{_counted(task['devices'], 'device')}, {what} ({task['mechanism']}), a report every {spoken(task['interval_s'] / 3600)}, "
-        f"epsilon {task['epsilon']:g} each"
+        f"{counted(task['devices'], 'device')}, {counted(len(task['attributes']), 'attribute')}, {counted(task['questions'], 'question')}, "
+        f"a report every {spoken(task['interval_s'] / 3600)}, epsilon {task['epsilon']:g} each"
     )
     for name, why in (("found", "from what you asked for"), ("assumed", "because nothing was said")):
         if task[name]:
@@ -152,17 +207,18 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["advice"]:
         yield "\nAdvice"
         yield from (f"  - {sentence}" for sentence in found["advice"])
+    yield "\nProfile"
 
 
 def _accuracy_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    yield "\nAccuracy (half of a 95% interval, of the range, at worst)"
+    yield f"\nAccuracy (half of a 95% interval, of the range, at worst: {found['of']})"
     yield "  " + ", ".join(
         f"±{half:.1%} in {'an' if name == 'hour' else 'a'} {name}" for name, half in found["half_width"].items()
     )
     for row in found["until"]:
         yield (
             f"  ±{100 * row['half_width']:.3g}%".ljust(10)
-            + f"{_counted(row['reports'], 'report'):>22}   {spoken(row['hours'])}"
+            + f"{counted(row['reports'], 'report'):>22}   {spoken(row['hours'])}"
         )
 
 
@@ -170,13 +226,13 @@ def _privacy_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"\nPrivacy (of one device; epsilon, and epsilon at delta {found['delta']:g})"
     for name in ("report", "day", "year"):
         row = found[name]
-        yield f"  {name:8}{_counted(row['reports'], 'report'):>22}   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
+        yield f"  {name:8}{counted(row['reports'], 'report'):>22}   {row['epsilon']:,g}   {row['epsilon_at_delta']:,g}"
 
 
 def _exposure_lines(waiting: list[Mapping[str, Any]], insider: Mapping[str, Any]) -> Iterator[str]:
     yield "\nExposed after"
     for row in waiting:
-        reports = "not seen" if row["reports"] is None else _counted(row["reports"], "report")
+        reports = "not seen" if row["reports"] is None else counted(row["reports"], "report")
         yield f"  {reports:>16}   {spoken(row['hours']):>12}   {row['attack']}"
     ratio = insider["ratio"]
     later = ", ".join(f"{value:g} over {int(n):,} reports" for n, value in ratio.items() if n != "cap")

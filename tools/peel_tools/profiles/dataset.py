@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The user's own data: a CSV file as columns with names that profiles allow.
 
-- A column's name is its header in lower case, without accents, with `_` for all other characters.
-- Its unit is the text in brackets at the end of the header.
+- A column's header is split into name and unit: `Temp (°C)`, `temp [C]`, `CO2_ppm`, `humidity %`.
+- Its name is in lower case, without accents, with `_` for all other characters.
 - Cells without a reading are left out and counted: empty ones, and among numbers also words such as NA and sentinels such as -999.
+  A sentinel is far outside the other readings and occurs more than once.
 - Each column is a separate list of readings.
 - The separator is a comma, semicolon or tab, whichever the header has most of. If it is not the comma, numbers may have decimal commas.
 """
@@ -26,18 +27,38 @@ from typing import IO, Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NAME_BYTES", "Column", "Dataset", "DatasetError", "attribute_name", "read_number"]
+__all__ = ["NAME_BYTES", "Column", "Dataset", "DatasetError", "attribute_name", "name_and_unit", "read_number"]
 
 Floats = npt.NDArray[np.float64]
 
 _SEPARATORS = ",;\t"
 _COMMA_NUMBER = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 _POINT_NUMBER = re.compile(r"[-+]?\d*\.(\d{1,2}|\d{4,})")
-_NO_NUMBER = {"na", "n/a", "nan", "null", "none", "-"}
+_NO_NUMBER = {"na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown", "unavailable", "-", "--", "---"}
 """The words by which programs mark a missing number."""
-_SENTINELS = {sign * value for sign in (1, -1) for value in (99.9, 999, 999.9, 999.99, 9999, 9999.9, 99999, 999999)}
+_SENTINELS = {
+    sign * value for sign in (1, -1) for value in (99.9, 99.99, 999, 999.9, 999.99, 9999, 9999.9, 99999, 999999)
+}
 """The numbers by which loggers mark a missing number."""
-_UNIT = re.compile(r".*[\s_]*[(\[]\s*([^()\[\]|]+?)\s*[)\]]\s*")
+_SPELLINGS = {
+    "c": "°C", "degc": "°C", "deg c": "°C", "celsius": "°C", "f": "°F", "degf": "°F", "deg f": "°F", "fahrenheit": "°F",
+    "pct": "%", "percent": "%", "lux": "lx", "ug/m3": "µg/m³", "µg/m3": "µg/m³", "m/s2": "m/s²", "w/m2": "W/m²",
+}  # fmt: skip
+"""Other spellings of units, in lower case."""
+_PART = r"(?:[munkMGµhcd]?(?:Pa|bar|g|m|s|l|L|V|A|Wh?|VA|J|Hz|lx|Ω|ohm|mol|N)|°[CF]?|[CFK%‰1hd]|ppm|ppb|dBA?|rpm|pH|mph|kn|mmHg)"
+_UNIT = re.compile(rf"{_PART}[23²³]?(?:[/·*](?:{_PART}|min)[23²³]?)*")
+_BARE_UNITS = {
+    unit.lower(): unit
+    for unit in (
+        "%", "°C", "°F", "°", "ppm", "ppb", "hPa", "kPa", "mbar", "mmHg", "lx", "mV", "mA", "kW", "Wh", "kWh", "dBA", "rpm", "Hz", "mm",
+        "m/s", "km/h", "l/min", "µg/m³", "W/m²",
+    )
+} | {spelling: unit for spelling, unit in _SPELLINGS.items() if len(spelling) > 1}  # fmt: skip
+"""The units that need no brackets, by their lower case. Single letters do: `phase_a` is not in amperes."""
+_BRACKETED = re.compile(r"(.*?)[\s_]*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
+_TRAILING = re.compile(
+    rf"(.*?[^\s_,:/])(?:[\s_,:/]+({'|'.join(map(re.escape, _BARE_UNITS))})|([%°]|°[CF]))", re.IGNORECASE
+)
 
 NAME_BYTES = 32
 """The longest name or category of a profile (SPEC section 10)."""
@@ -54,18 +75,19 @@ class Column:
     path: Path
     header: str
     name: str
+    unit: str
+    """The unit in its header; empty without a known one."""
     cells: Sequence[tuple[int, str]]
     empty: int
-    """The number of cells without a reading, sentinels included."""
-    sentinels: Mapping[str, int]
-    """Numbers that mean "no reading", and how often each occurs."""
+    """The number of cells without a reading, those in `missing` included."""
+    missing: Mapping[str, int]
+    """Words and sentinels that mean "no reading", and how often each occurs."""
 
-    @property
-    def unit(self) -> str:
-        """The unit in its header, such as °C in `Temp (°C)` or `temp_[°C]`; empty without one that a profile allows."""
-        found = _UNIT.fullmatch(self.header)
-        fits = found is not None and found[1].isprintable() and len(found[1].encode()) <= NAME_BYTES
-        return found[1] if found is not None and fits else ""
+    def why_missing(self, cell: str) -> str:
+        """Return the reason why such a cell is not a reading."""
+        if not math.isfinite(read_number(cell)):
+            return "not a number"
+        return f"far outside its other readings, {self.numbers.min():g} to {self.numbers.max():g}"
 
     @cached_property
     def numbers(self) -> Floats:
@@ -146,26 +168,32 @@ def _columns(
 ) -> Iterator[Column]:
     taken: set[str] = set()
     for place, title in enumerate(header):
-        name = _unused(attribute_name(title), taken)
+        stem, unit = name_and_unit(title)
+        name = attribute_name(stem)
+        name = _unused(attribute_name(title) if name in taken else name, taken)  # temp and temp_f for two units
         taken.add(name)
         cells = [(line, row[place].strip() if place < len(row) else "") for line, row in rows]
         filled = [(line, cell) for line, cell in cells if cell]
         if decimal_commas and _has_decimal_commas({cell for _, cell in filled}):
             filled = [(line, _with_point(cell)) for line, cell in filled]
-        if _has_missing_numbers({cell for _, cell in filled}):
-            filled = [(line, cell) for line, cell in filled if cell.lower() not in _NO_NUMBER]
-        sentinels = _sentinels({cell for _, cell in filled})
-        found = Counter(cell for _, cell in filled if cell in sentinels)
-        filled = [(line, cell) for line, cell in filled if cell not in sentinels]
-        yield Column(path, title, name, filled, len(cells) - len(filled), found)
+        counts = Counter(cell for _, cell in filled)
+        words = _missing_words(counts)
+        sentinels = _sentinels({cell: count for cell, count in counts.items() if cell not in words})
+        missing = {cell: counts[cell] for cell in counts if cell in words | sentinels}
+        filled = [(line, cell) for line, cell in filled if cell not in missing]
+        yield Column(path, title, name, unit, filled, len(cells) - len(filled), missing)
 
 
-def _sentinels(cells: Collection[str]) -> set[str]:
-    """Return the cells of a column of numbers that mean "no reading": known sentinels far outside the range of all others.
+def _sentinels(cells: Mapping[str, int]) -> set[str]:
+    """Return the cells of a column of numbers that mean "no reading".
 
-    A pressure of 999.9 among others from 950 to 1050 is a reading; among temperatures it is not.
+    They are known sentinels that occur more than once, outside the range of all others by more than its width. A pressure of 999.9
+    among others from 950 to 1050 is a reading; among temperatures it is not.
     """
     numbers = {cell: read_number(cell) for cell in cells}
+    times: Counter[float] = Counter()
+    for cell, count in cells.items():
+        times[numbers[cell]] += count
     readings = [value for value in numbers.values() if value not in _SENTINELS]
     if not readings or not all(map(math.isfinite, readings)):
         return set()
@@ -173,7 +201,7 @@ def _sentinels(cells: Collection[str]) -> set[str]:
     return {
         cell
         for cell, value in numbers.items()
-        if value in _SENTINELS and not low - (high - low) <= value <= high + (high - low)
+        if value in _SENTINELS and times[value] > 1 and not low - (high - low) <= value <= high + (high - low)
     }
 
 
@@ -187,10 +215,22 @@ def _with_point(cell: str) -> str:
     return plain if math.isfinite(read_number(plain)) else cell
 
 
-def _has_missing_numbers(cells: Collection[str]) -> bool:
-    """Return whether all cells are numbers except words such as NA."""
-    said = {cell for cell in cells if cell.lower() not in _NO_NUMBER}
-    return len(said) < len(cells) and bool(said) and all(math.isfinite(read_number(cell)) for cell in said)
+def _missing_words(cells: Collection[str]) -> set[str]:
+    """Return the words such as NA among cells that are otherwise numbers; none among words."""
+    words = {cell for cell in cells if cell.lower() in _NO_NUMBER}
+    readings = set(cells) - words
+    return words if readings and all(math.isfinite(read_number(cell)) for cell in readings) else set()
+
+
+def name_and_unit(header: str) -> tuple[str, str]:
+    """Split a header into name and unit. Without a known unit, the name is the whole header."""
+    header = header.strip().replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}")
+    if found := _BRACKETED.fullmatch(header):
+        name, unit = found[1], _SPELLINGS.get(found[2].lower(), found[2])
+        return (name, unit) if name and _UNIT.fullmatch(unit) else (header, "")
+    if found := _TRAILING.fullmatch(header):
+        return found[1], _BARE_UNITS.get((found[2] or found[3]).lower(), "")
+    return header, ""
 
 
 def attribute_name(header: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""New profiles as text, and proposals for the user's own CSV file."""
+"""New profiles as text, and a proposal for the user's own CSV file."""
 
 from __future__ import annotations
 
@@ -8,93 +8,81 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
-from peel_core import Profile, ProfileError, choice, parse_profile, projection
+from peel_core import Profile, parse_profile, projection
+from peel_core.kinds import kind_for_categories
+from peel_core.primitives import EPSILON_ONE, MAX_WIDTH
 from peel_core.profile import DEFAULT_WIDTH
 from peel_tools.profiles.dataset import NAME_BYTES, Column, Dataset, DatasetError, read_number
 
-__all__ = ["Draft", "Proposal", "category_table", "domain_table", "number_table", "propose", "unfit", "write_proposal"]
+__all__ = ["Draft", "Proposal", "Row", "attribute_text", "propose", "unfit", "write_proposal"]
+
+Row = Mapping[str, object]
+"""The keys and values of an [[attribute]] table."""
 
 _TEMPLATE = """\
 # A Peel profile: what a fleet's devices and its gateway agree on. Changing anything here makes another profile id.
 
 name = "{name}"
-mechanism = "{mechanism}"
 epsilon = {epsilon}      # privacy budget of one report; every report number spends it once
 width = {width}         # columns of the projection
 seed = {seed}           # found by search: all codewords decode to themselves
 quota = {quota}          # report numbers in any window of a period
 period = {period}       # seconds
 {lifetime}"""
-_FORCED = "force_krr = true    # hashing would be better: lower variance, and less weight for a forged report\n"
 
 
-def number_table(name: str, low: str, high: str, unit: str = "") -> str:
-    """Return the [[attribute]] table of a numeric attribute."""
-    return f"\n[[attribute]]\nname = {json.dumps(name)}\nunit = {json.dumps(unit, ensure_ascii=False)}\nlow = {low}\nhigh = {high}\n"
+def attribute_text(row: Row) -> str:
+    """Return an [[attribute]] table as TOML."""
+    return "\n[[attribute]]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in row.items())
 
 
-def category_table(name: str, categories: Sequence[str]) -> str:
-    """Return the [[attribute]] table of an attribute with these categories."""
-    return (
-        f"\n[[attribute]]\nname = {json.dumps(name)}\ncategories = {json.dumps(list(categories), ensure_ascii=False)}\n"
-    )
-
-
-def domain_table(name: str, count: int) -> str:
-    """Return the [[attribute]] table of an attribute with this many categories without names."""
-    return f"\n[[attribute]]\nname = {json.dumps(name)}\ndomain = {count}\n"
+def _toml(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A profile without mechanism and seed."""
+    """A profile without a seed."""
 
     name: str
-    tables: str
-    """Its [[attribute]] tables."""
-    numeric: bool
+    attributes: Sequence[Row]
     epsilon: str = "1.0"
     quota: int = 60
     period: int = 3600
     lifetime: int | None = None
     width: int | None = None
-    force_krr: bool = False
     progress: Callable[[int], None] = field(default=lambda tried: None, compare=False)
     """Called for each seed that was tried."""
 
     def text(self) -> str:
         """Return the whole file. Raise ProfileError if the draft is invalid, LookupError if no seed was found."""
-        mechanism, forced = "harmony" if self.numeric else "hashing", ""
-        draft = parse_profile(self._filled(mechanism, forced, self.width or 1024, 0))
-        if draft.categories and (self.force_krr or not choice.hashing_is_better(draft.epsilon_q20, draft.domain)):
-            mechanism = "krr"
-            forced = _FORCED * choice.hashing_is_better(draft.epsilon_q20, draft.domain)
-            draft = parse_profile(self._filled(mechanism, forced, self.width or 1024, 0))
-        width = self.width or max(DEFAULT_WIDTH, draft.k)
-        return self._filled(mechanism, forced, width, self._seed(width, draft))
+        symbols = self.checked().k
+        width = self.width or max(DEFAULT_WIDTH, symbols)
+        seed, _ = projection.search_seed(width, symbols, progress=self.progress)
+        return self._filled(width, seed)
 
-    def _filled(self, mechanism: str, forced: str, width: int, seed: int) -> str:
+    def checked(self) -> Profile:
+        """Return the profile with a seed that is not searched for. Raise ProfileError if the draft is invalid."""
+        return parse_profile(self._filled(self.width or MAX_WIDTH, 0))
+
+    def _filled(self, width: int, seed: int) -> str:
         lifetime = (
             ""
             if self.lifetime is None
             else f"lifetime = {self.lifetime}  # report numbers over a device's whole life\n"
         )
         head = _TEMPLATE.format(
-            name=self.name, mechanism=mechanism, epsilon=self.epsilon, width=width, seed=seed, quota=self.quota,
-            period=self.period, lifetime=lifetime,
+            name=self.name, epsilon=self.epsilon, width=width, seed=seed, quota=self.quota, period=self.period,
+            lifetime=lifetime,
         )  # fmt: skip
-        return head + forced + self.tables
-
-    def _seed(self, width: int, draft: Profile) -> int:
-        if width < draft.k:
-            raise ProfileError("width", f"must be at least the number of symbols, {draft.k}, got {width}")
-        seed, _ = projection.search_seed(width, draft.k, progress=self.progress)
-        return seed
+        return head + "".join(map(attribute_text, self.attributes))
 
 
 _MOST_CATEGORIES = 64
@@ -106,81 +94,87 @@ _FINEST = 1e-6
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """Profiles for a file: one for its numbers and one for its first column of categories, if it has such columns."""
+class Missing:
+    """A word or number that was taken for a missing reading."""
 
-    numeric: Draft | None
-    categorical: Draft | None
+    cell: str
+    count: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.cell} in {self.count} {'cell' if self.count == 1 else 'cells'}, {self.reason}"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A profile for a file: numbers by their means, text by the shares of its categories."""
+
+    draft: Draft
     dropped: Mapping[str, str]
-    """The reason for each column that is in neither, by header."""
+    """The reason for each column that is left out, by header."""
     empty: Mapping[str, int]
     """The number of empty cells in each used column, by header."""
-    sentinels: Mapping[str, Mapping[str, int]]
-    """Numbers that were taken for missing readings, with their counts, by header."""
-    used: int
-    """The number of used columns."""
+    missing: Mapping[str, Sequence[Missing]]
+    """Words and numbers that were taken for missing readings, by header."""
 
     def summary(self) -> str:
         """Return a summary in a sentence or two."""
-        said = [f"{self.used} of {self.used + len(self.dropped)} columns are reported."]
+        used = len(self.draft.attributes)
+        said = [f"{used} of {used + len(self.dropped)} columns are reported."]
         if self.dropped:
             said.append(f"Left out: {', '.join(self.dropped)}; `peel profile propose` says why.")
         if self.empty:
             said.append(f"{sum(self.empty.values())} empty cells are skipped.")
-        for header, found in self.sentinels.items():
-            said.append(f"{header}: {' and '.join(found)} means no reading.")
+        for header, found in self.missing.items():
+            said.append(f"{header}: {' and '.join(each.cell for each in found)} means no reading.")
         return " ".join(said)
-
-    @property
-    def drafts(self) -> list[Draft]:
-        return [draft for draft in (self.numeric, self.categorical) if draft is not None]
 
 
 def propose(data: Dataset, name: str, *, epsilon: str = "1.0", quota: int = 60, period: int = 3600) -> Proposal:
-    """Propose profiles with ranges a little wider than the readings, and the categories that occur.
+    """Propose a profile with ranges a little wider than the readings, and the categories that occur.
 
     Ranges and categories are public. Taken from readings they reveal something about them, so a real fleet should use the ranges of its
     sensors instead.
     """
     reasons = {column.name: unfit(column) for column in data.columns.values()}
-    dropped = {column.header: reasons[name] for name, column in data.columns.items() if reasons[name]}
     fit = [column for name, column in data.columns.items() if not reasons[name]]
-    numeric = [column for column in fit if column.is_numeric]
-    categorical = [column for column in fit if not column.is_numeric]
-    dropped |= {column.header: "categories; one such column is enough here" for column in categorical[1:]}
-    used = [*numeric, *categorical[:1]]
-    drafted = partial(Draft, epsilon=epsilon, quota=quota, period=period)
+    numbers = [column for column in fit if column.is_numeric]
+    words = [column for column in fit if not column.is_numeric]
+    rows = [*map(_mean, numbers), *(_choice(column, epsilon) for column in words)]
     return Proposal(
-        drafted(name=name, tables="".join(map(_numeric_table, numeric)), numeric=True) if numeric else None,
-        drafted(name=f"{name[:20]}_categories", tables=_categorical_table(categorical[0]), numeric=False)
-        if categorical
-        else None,
-        dropped,
-        {column.header: count for column in used if (count := column.empty - sum(column.sentinels.values()))},
-        {column.header: column.sentinels for column in data.columns.values() if column.sentinels},
-        len(used),
+        Draft(name=name, attributes=rows, epsilon=epsilon, quota=quota, period=period),
+        {column.header: reasons[name] for name, column in data.columns.items() if reasons[name]},
+        {column.header: count for column in fit if (count := column.empty - sum(column.missing.values()))},
+        {
+            column.header: [Missing(cell, count, column.why_missing(cell)) for cell, count in column.missing.items()]
+            for column in data.columns.values()
+            if column.missing
+        },
     )
 
 
-def write_proposal(proposal: Proposal, folder: Path, *, overwrite: bool) -> list[Path]:
-    """Write the proposed profiles to NAME.toml. Raise DatasetError if there are none, or a file with other content exists."""
-    if not proposal.drafts:
+def write_proposal(proposal: Proposal, folder: Path, *, overwrite: bool) -> Path:
+    """Write the proposed profile to NAME.toml. Raise DatasetError if it has no attribute, or a file with other content exists."""
+    if not proposal.draft.attributes:
         reasons = "; ".join(f"{header}: {why}" for header, why in proposal.dropped.items())
         raise DatasetError(f"no column can be reported. {reasons}")
-    paths = [folder / f"{draft.name}.toml" for draft in proposal.drafts]
-    texts = {path: draft.text() for path, draft in zip(paths, proposal.drafts, strict=True)}
-    for path, text in texts.items():
-        if not overwrite and path.exists() and path.read_text(encoding="utf-8") != text:
-            raise DatasetError(
-                f"{path} exists with other content. Overwrite it with --force, or choose another name with --name"
-            )
-    for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
-    return paths
+    path, text = folder / f"{proposal.draft.name}.toml", proposal.draft.text()
+    if not overwrite and path.exists() and path.read_text(encoding="utf-8") != text:
+        raise DatasetError(
+            f"{path} exists with other content. Overwrite it with --force, or choose another name with --name"
+        )
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
-def _categorical_table(column: Column) -> str:
-    return category_table(column.name, sorted(column.values))
+def _mean(column: Column) -> Row:
+    low, high = _wide_range(float(column.numbers.min()), float(column.numbers.max()))
+    return {"name": column.name, "kind": "mean", "unit": column.unit, "low": low, "high": high}
+
+
+def _choice(column: Column, epsilon: str) -> Row:
+    kind = kind_for_categories(len(column.values), int(Decimal(epsilon) * EPSILON_ONE))
+    return {"name": column.name, "kind": kind, "categories": sorted(column.values)}
 
 
 def unfit(column: Column) -> str:
@@ -209,16 +203,12 @@ def unfit(column: Column) -> str:
     return ""
 
 
-def _numeric_table(column: Column) -> str:
-    low, high = _wide_range(float(column.numbers.min()), float(column.numbers.max()))
-    return number_table(column.name, low, high, column.unit)
-
-
-def _wide_range(low: float, high: float) -> tuple[str, str]:
-    """Return the next round numbers outside a range, as TOML writes them."""
+def _wide_range(low: float, high: float) -> tuple[Decimal, Decimal]:
+    """Return the next round numbers outside a range."""
     step = _round_step(low, high)
     ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
-    return f"{ends[0]:.6f}".rstrip("0").rstrip("."), f"{ends[1]:.6f}".rstrip("0").rstrip(".")
+    least, most = (Decimal(f"{end:.6f}".rstrip("0").rstrip(".")) for end in ends)
+    return least, most
 
 
 def _round_step(low: float, high: float) -> float:

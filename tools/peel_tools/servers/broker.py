@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Protocol
 
 from peel_gateway.exits import Exit
-from peel_tools.network.relay import Line, Relay
-from peel_tools.servers.process import Server, ServerProcess, free_port
+from peel_tools.network import Line, Relay
+from peel_tools.servers import Server, ServerProcess, free_port
 
 __all__ = ["BROKERS", "AnyBroker", "Broker", "BrokerError", "BrokerTls", "NatsBroker", "find_mosquitto"]
 

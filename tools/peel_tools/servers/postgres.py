@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from peel_tools.boards.build_tools import MissingToolError
-from peel_tools.servers.process import Server
+from peel_tools.servers import Server
 
 __all__ = ["PostgresServer"]
 

@@ -8,16 +8,29 @@ the keys of their devices. Each kind lists the verdicts that its pieces must get
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
-from peel_core import MECHANISMS
+from peel_core import Profile
+from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_core.primitives import READING_ONE
 from peel_gateway.model.verdict import Layer, Verdict
 from peel_tools.simulation import tricks
 from peel_tools.simulation.tricks import BIAS, Transform
 
-__all__ = ["ATTACKS", "Attack", "Knowledge", "check_shares", "default_shares", "find_attack", "parse_attack"]
+__all__ = [
+    "ATTACKS",
+    "Attack",
+    "Knowledge",
+    "check_shares",
+    "default_shares",
+    "find_attack",
+    "forms_of",
+    "parse_attack",
+]
+
+_FORMS = {SIGN: "numbers", CHOICE: "categories", HASHED: "hashed categories"}
 
 
 class Knowledge(enum.Enum):
@@ -41,13 +54,15 @@ class Attack:
     """The verdicts of which each bad piece must get one."""
     causes: frozenset[Verdict] = frozenset()
     """The verdicts of which one must expose each of its devices; empty for network attackers."""
-    mechanisms: frozenset[str] = frozenset(MECHANISMS)
-    """The mechanisms of devices that it can use."""
+    forms: frozenset[int] = frozenset(_FORMS)
+    """The forms of questions that it can attack. About other questions its devices are honest."""
     share: float = 0.0
     """Its share in the demonstration."""
     patience: int | None = None
-    """The number of reports by which the statistics must have exposed its device: more than twice what the slowest of many devices with
-    the built-in profiles took, at the default alpha. None if one bad piece is enough, or nothing can expose it."""
+    """The number of reports about attacked questions by which the statistics must have exposed its device: more than twice what the
+    slowest of many devices took, at the default alpha. None if one bad piece is enough, or nothing can expose it."""
+    one_question: bool = False
+    """Whether it attacks only the first question of its forms."""
     effort: float = 1.0
     """Its reports per report of an honest device. Attacks that take the statistics long report more."""
     reading: int | None = None
@@ -68,9 +83,16 @@ class Attack:
         """The layer's name; empty without one."""
         return self.layer.label if self.layer else ""
 
-    def fits(self, mechanism: str) -> bool:
-        """Return whether it can use devices of this mechanism."""
-        return mechanism in self.mechanisms
+    def fits(self, forms: Iterable[int]) -> bool:
+        """Return whether it can use devices that are asked questions of these forms."""
+        return not self.forms.isdisjoint(forms)
+
+    def patience_in(self, profile: Profile) -> int | None:
+        """Return the patience in reports about any question of a profile: longer, the more seldom those that it attacks are asked."""
+        weights = [question.weight for question in profile.questions if question.form in self.forms]
+        if self.patience is None or not weights:
+            return None
+        return ceil(self.patience * profile.slots / sum(weights[:1] if self.one_question else weights))
 
 
 def _network(
@@ -82,23 +104,25 @@ def _network(
 
 
 def _device(
-    transform: Transform, verdict: Verdict, text: str, *, only: Iterable[str] = MECHANISMS, share: float = 0.01
+    transform: Transform, verdict: Verdict, text: str, *, only: Iterable[int] = _FORMS, share: float = 0.01
 ) -> Attack:
     """Return an attack of which one bad piece exposes its device."""
     bad = frozenset({verdict})
     return Attack(
         transform=transform, help=text, layer=verdict.layer, knowledge=Knowledge.KEYS, verdicts=bad, causes=bad,
-        mechanisms=frozenset(only), share=share,
+        forms=frozenset(only), share=share,
     )  # fmt: skip
 
 
 def _statistical(
-    transform: Transform, text: str, *, share: float, patience: int, effort: float, only: Iterable[str] = ("harmony",)
-) -> Attack:
+    transform: Transform, text: str, *, share: float, patience: int, effort: float, only: Iterable[int] = (SIGN,),
+    one_question: bool = False,
+) -> Attack:  # fmt: skip
     """Return an attack of which each single piece looks honest."""
     return Attack(
         transform=transform, help=text, layer=Layer.STATISTICS, knowledge=Knowledge.KEYS,
-        causes=frozenset({Verdict.STATISTICS}), mechanisms=frozenset(only), share=share, patience=patience, effort=effort,
+        causes=frozenset({Verdict.STATISTICS}), forms=frozenset(only), share=share, patience=patience, effort=effort,
+        one_question=one_question,
     )  # fmt: skip
 
 
@@ -120,8 +144,8 @@ _KINDS = (
     _device(tricks.flood, _V.FLOOD, "Devices that jump to numbers far ahead."),
     _device(tricks.budget, _V.RULE, "Devices that toss with twice the epsilon."),
     _device(
-        tricks.target, _V.SUPPORT, "Devices that report one attribute whatever their numbers assign (MGA).",
-        only=("harmony",), share=0.02,
+        tricks.target, _V.SUPPORT, "Devices that answer one question whatever their numbers assign (MGA).",
+        only=(SIGN,), share=0.02,
     ),
     _device(tricks.encoder, _V.STRUCTURE, "Devices with another projection."),
     _device(tricks.noise, _V.STRUCTURE, "Devices that add noise to the codeword."),
@@ -130,31 +154,32 @@ _KINDS = (
         tricks.biased, f"Devices whose coin shows plus {BIAS:.0%} of the time.", share=0.02, patience=450, effort=6
     ),
     _statistical(
-        tricks.mixed, "Devices biased in a direction of their own for each attribute.", share=0.01, patience=150, effort=4
+        tricks.mixed, "Devices biased in a direction of their own for each question.", share=0.01, patience=150, effort=4
     ),
     _statistical(
         tricks.sleeper, "Devices that toss honestly at first, then show plus.", share=0.01, patience=300, effort=4
     ),
     _statistical(
-        tricks.subset, "Devices that name half of the categories, evenly.", share=0.03, patience=110, effort=4,
-        only=("krr",),
+        tricks.subset, "Devices that name half of the categories, evenly.", share=0.01, patience=110, effort=4,
+        only=(CHOICE,),
     ),
     _statistical(
-        tricks.overreport, "Devices that always speak for one category.", share=0.04, patience=220, effort=2,
-        only=("krr", "hashing"),
+        tricks.overreport, "Devices that always speak for one category.", share=0.02, patience=220, effort=2,
+        only=(CHOICE, HASHED),
     ),
     _statistical(
         tricks.hide_minus, "Devices that keep their minus reports back.", share=0.01, patience=150, effort=4
     ),
     _statistical(
-        tricks.hide_attribute, "Devices that keep the reports of one attribute back.", share=0.01, patience=400, effort=6
+        tricks.hide_attribute, "Devices that keep the reports of one question back.", share=0.01, patience=50, effort=6,
+        one_question=True,
     ),
     Attack(
         transform=tricks.sensor, help="Devices whose sensor lies; no private protocol can expose it.", layer=None,
-        knowledge=Knowledge.KEYS, mechanisms=frozenset({"harmony"}), reading=READING_ONE,
+        knowledge=Knowledge.KEYS, forms=frozenset({SIGN}), reading=READING_ONE,
     ),
     Attack(
-        transform=tricks.burst, layer=None, knowledge=Knowledge.KEYS, mechanisms=frozenset({"harmony"}),
+        transform=tricks.burst, layer=None, knowledge=Knowledge.KEYS, forms=frozenset({SIGN}),
         help="Devices that save reports of a false reading and send them at once; bounded: no bucket holds more than its quota's part.",
         reading=READING_ONE,
     ),
@@ -170,23 +195,30 @@ def find_attack(name: str) -> Attack:
     return ATTACKS[name]
 
 
-def default_shares(mechanisms: Iterable[str]) -> dict[str, float]:
-    """Return the demonstration's attackers for these mechanisms. They have about a tenth of the devices and reports."""
-    used = list(mechanisms)
-    return {name: attack.share for name, attack in ATTACKS.items() if attack.share and any(map(attack.fits, used))}
+def forms_of(profiles: Iterable[Profile]) -> frozenset[int]:
+    """Return the forms of the questions in some profiles."""
+    return frozenset(block.form for profile in profiles for block in profile.blocks)
 
 
-def check_shares(shares: Mapping[str, float], mechanisms: Iterable[str]) -> None:
-    """Raise ValueError for an unknown kind, or one that can use no device of these mechanisms."""
-    used = sorted(set(mechanisms))
-    fitting = [name for name, attack in ATTACKS.items() if any(map(attack.fits, used))]
+def default_shares(forms: Collection[int]) -> dict[str, float]:
+    """Return the demonstration's attackers on questions of these forms. They have a part of the devices and reports."""
+    return {name: attack.share for name, attack in ATTACKS.items() if attack.share and attack.fits(forms)}
+
+
+def check_shares(shares: Mapping[str, float], forms: Collection[int]) -> None:
+    """Raise ValueError for an unknown kind, or one that can attack no question of these forms."""
+    fitting = [name for name, attack in ATTACKS.items() if attack.fits(forms)]
     for name, share in shares.items():
         attack = find_attack(name)
         if share > 0 and name not in fitting:
             raise ValueError(
-                f"{name}={share:g}: fits no device of this fleet. It is for {' and '.join(sorted(attack.mechanisms))}, and they have "
-                f"{' and '.join(used)}. Choose one of: {', '.join(fitting)}"
+                f"{name}={share:g}: fits no device of this fleet. It attacks {_named(attack.forms)}, and the profiles have only "
+                f"{_named(forms)}. Choose one of: {', '.join(fitting)}"
             )
+
+
+def _named(forms: Collection[int]) -> str:
+    return " and ".join(_FORMS[form] for form in sorted(forms))
 
 
 def parse_attack(text: str) -> tuple[str, float]:

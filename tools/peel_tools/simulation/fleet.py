@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile, encode_many, open_many
+from peel_core.kinds import SIGN
 from peel_core.projection import reconstruct, reconstruction
 from peel_core.topics import device_topic
 from peel_gateway.fleet.snapshot import FleetSnapshot
-from peel_tools.simulation.attackers import ATTACKS, Attack, check_shares
+from peel_tools.simulation.attackers import ATTACKS, Attack, check_shares, forms_of
 from peel_tools.simulation.piece import HONEST, Identity, Piece
 from peel_tools.simulation.traces import Traces
 from peel_tools.simulation.tricks import Workshop
@@ -83,17 +84,18 @@ _SWITCHED_SHARE = 0.01
 """The share of reports for a network attack that is switched on and has no share."""
 
 
-def assign_roles(mechanisms: Sequence[str], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
+def assign_roles(forms: Sequence[Collection[int]], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
     """Draw a role for each device: a device attack, or `HONEST`.
 
-    A share counts the devices whose mechanism the attack can use. ValueError if there are not enough of them.
+    `forms` are those of each device's questions. A share counts the devices that the attack can use. ValueError if there are not
+    enough of them.
     """
-    roles = [HONEST] * len(mechanisms)
+    roles = [HONEST] * len(forms)
     for name, share in shares.items():
         attack = ATTACKS[name]
         if not attack.by_device:
             continue
-        able = [place for place, mechanism in enumerate(mechanisms) if attack.fits(mechanism)]
+        able = [place for place, mine in enumerate(forms) if attack.fits(mine)]
         free = [place for place in able if roles[place] == HONEST]
         wanted = round(share * len(able))
         if wanted > len(free):
@@ -153,8 +155,8 @@ class SimulatedFleet:
         power_cut: float = 0.0,
         now: float = 0.0,
     ) -> None:
-        mechanisms = {profile.name: profile.mechanism for profile in snapshot.profiles}
-        check_shares(shares, {mechanisms[device.profile] for device in snapshot.devices})
+        used = {device.profile for device in snapshot.devices}
+        check_shares(shares, forms_of(profile for profile in snapshot.profiles if profile.name in used))
         self._fleet = snapshot.fleet
         self._truth = truth
         self._burst = burst
@@ -174,11 +176,11 @@ class SimulatedFleet:
         known = self._truth.devices()
         profiles = {profile.name: profile for profile in snapshot.profiles}
         new = [device for device in snapshot.devices if device.id not in known]
-        roles = assign_roles(
-            [profiles[device.profile].mechanism for device in new], shares, np.random.default_rng(seed)
-        )
+        forms = {name: forms_of([profile]) for name, profile in profiles.items()}
+        roles = assign_roles([forms[device.profile] for device in new], shares, np.random.default_rng(seed))
         self._truth.enrol(
-            (device.id, profiles[device.profile].id, role) for device, role in zip(new, roles, strict=True)
+            (device.id, profiles[device.profile].id, role, _patience(role, profiles[device.profile]))
+            for device, role in zip(new, roles, strict=True)
         )
         played = {role for role, *_ in self._truth.devices().values()}
         asked = [name for name, share in shares.items() if ATTACKS[name].by_device and share > 0]
@@ -235,14 +237,14 @@ class SimulatedFleet:
         honest = [
             (section, slot)
             for section in self._sections
-            if attack.fits(section.profile.mechanism)
+            if attack.fits(forms_of([section.profile]))
             for slot, role in enumerate(section.roles)
             if role == HONEST
         ]
         if not honest:
             return
         section, slot = honest[int(self._shop.rng.integers(len(honest)))]
-        self._truth.turn(int(section.devices[slot]), attack.name)
+        self._truth.turn(int(section.devices[slot]), attack.name, attack.patience_in(section.profile))
         section.roles[slot] = attack.name
         section.effort[slot] = attack.effort
         section.claimed[slot] = _claim(attack)
@@ -294,8 +296,9 @@ class SimulatedFleet:
         """Return the pieces that the real encoder makes, and their readings."""
         devices = section.devices[slots]
         readings = section.traces.readings(devices, numbers)
-        lying = section.claimed[slots] >= 0
-        readings[lying] = section.claimed[slots][lying].reshape(-1, *[1] * (readings.ndim - 1))
+        lying = np.flatnonzero(section.claimed[slots] >= 0)
+        signs = np.flatnonzero([question.form == SIGN for question in section.profile.questions])
+        readings[lying[:, None], signs] = section.claimed[slots[lying], None]
         ring = section.keyring
         frames = encode_many(
             section.profile,
@@ -308,12 +311,13 @@ class SimulatedFleet:
         payloads = [frame.tobytes() for frame in frames]
         opened = open_many(ring, payloads)
         index, sign, _ = reconstruct(section.gamma, opened.trits)
-        values = readings[np.arange(len(index)), index] if readings.ndim == 2 else readings
+        unit = opened.unit.astype(np.int64)
+        values = readings[np.arange(len(index)), section.profile.question(unit)]
         columns = zip(
             devices.tolist(),
             numbers.tolist(),
             slots.tolist(),
-            section.profile.cell(opened.index.astype(np.int64), index).tolist(),
+            section.profile.cell(unit, index).tolist(),
             index.tolist(),
             sign.tolist(),
             values.tolist(),
@@ -351,6 +355,10 @@ class SimulatedFleet:
         return device_topic(self._fleet, device, "report")
 
 
+def _patience(role: str, profile: Profile) -> int | None:
+    return None if role == HONEST else ATTACKS[role].patience_in(profile)
+
+
 def _claim(attack: Attack | None) -> int:
     return attack.reading if attack and attack.reading is not None else -1
 
@@ -381,7 +389,13 @@ def _grouped(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 
 
 def _sums(profile: Profile, readings: npt.NDArray[np.int32]) -> Ints:
-    """Return the sums that readings add to the truth as (place, amount), int64[P, 2]: counts of categories, or sums of attributes."""
-    if profile.categorical:
-        return np.stack(np.unique(readings, return_counts=True), axis=1).astype(np.int64)
-    return np.stack([np.arange(profile.k), readings.sum(axis=0, dtype=np.int64)], axis=1)
+    """Return what readings add to the truth as (statistic, amount), int64[P, 2]: sums of Q15, or counts of categories."""
+    parts = []
+    for block in profile.blocks:
+        mine = readings[:, block.first_question : block.first_question + block.questions]
+        if block.form == SIGN:
+            places, amounts = np.arange(block.questions), mine.sum(axis=0, dtype=np.int64)
+        else:
+            places, amounts = np.unique(mine, return_counts=True)
+        parts.append(np.stack([block.first_statistic + places, amounts], axis=1).astype(np.int64))
+    return np.concatenate(parts)

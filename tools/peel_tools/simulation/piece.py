@@ -76,19 +76,17 @@ class Identity:
 def sealed_frame(
     profile: Profile, device: int, number: int, key: bytes, trits: bytes, rule: int | None = None
 ) -> bytes:
-    """Return a sealed frame with any content."""
-    front = header(mechanism=profile.mechanism_id, profile=profile.id, device=device, number=number)
-    text = struct.pack("<I", profile.rule if rule is None else rule) + trits
+    """Return a sealed frame with any content, by default with the rule of the first question."""
+    front = header(profile=profile.id, device=device, number=number)
+    text = struct.pack("<I", profile.blocks[0].rule if rule is None else rule) + trits
     body, tag = ascon_seal(key, front, b"", text)
     return front + body + tag[:TAG_BYTES]
 
 
-def unsealed_frame(profile: Profile, device: int, number: int, index: int, minus: int) -> bytes:
+def unsealed_frame(profile: Profile, device: int, number: int, index: int, minus: int, rule: int) -> bytes:
     """Return a frame without a seal, which needs no key."""
-    front = header(
-        mechanism=profile.mechanism_id, profile=profile.id, device=device, number=number, flags=FLAG_UNSEALED
-    )
-    return front + struct.pack("<I", profile.rule) + codeword(profile.seed, profile.width, index, minus)
+    front = header(profile=profile.id, device=device, number=number, flags=FLAG_UNSEALED)
+    return front + struct.pack("<I", rule) + codeword(profile.seed, profile.width, index, minus)
 
 
 def pack_trits(trits: list[int]) -> bytes:

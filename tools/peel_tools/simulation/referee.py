@@ -331,8 +331,8 @@ class _Referee:
 
     def _devices(self, kinds: dict[str, KindFindings]) -> None:
         rows = self._connection.execute(
-            """SELECT role, COALESCE(cause, 0), said, proofs FROM
-                   (SELECT device, role, COUNT(*) AS said, SUM(bad AND kind = role) AS proofs
+            """SELECT role, COALESCE(cause, 0), said, proofs, patience FROM
+                   (SELECT device, role, patience, COUNT(*) AS said, SUM(bad AND kind = role) AS proofs
                     FROM sent JOIN device USING (device) WHERE acked AND role != ? GROUP BY device)
                LEFT JOIN gateway.device AS state USING (device)""",
             (HONEST,),
@@ -341,7 +341,7 @@ class _Referee:
             str(key).removeprefix("switched ")
             for (key,) in self._connection.execute("SELECT key FROM meta WHERE key LIKE 'switched %'")
         }
-        for role, cause, said, proofs in rows.fetchall():
+        for role, cause, said, proofs, patience in rows.fetchall():
             attack = ATTACKS[role]
             kind = kinds.setdefault(role, KindFindings(attack.layer_label))
             kind.devices += 1
@@ -349,7 +349,7 @@ class _Referee:
                 kind.exposed_devices += 1
             elif cause:
                 kind.mistaken_devices += 1
-            elif proofs or (attack.patience is not None and said >= attack.patience and role not in switched):
+            elif proofs or (patience is not None and said >= patience and role not in switched):
                 kind.escaped_devices += 1
 
 

@@ -15,22 +15,24 @@ from typing import Self
 import numpy as np
 
 from peel_core import Keyring, Profile, load_profile
+from peel_core.kinds import SIGN
+from peel_core.primitives import READING_ONE
+from peel_core.profile import Statistic
 from peel_core.topics import fleet_topic
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import ACTIVE, SIMULATION_FILE, Device, Fleet
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_tools.profiles.dataset import Dataset
 from peel_tools.servers.broker import AnyBroker, Broker
-from peel_tools.servers.gateway import GatewayError
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import GatewayError, Site
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import BrokerAddress, Publisher
 from peel_tools.simulation.referee import Findings, judge
 from peel_tools.simulation.runner import Confirmation, Progress, Simulation
-from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, Traces, from_q15
+from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, Traces
 from peel_tools.simulation.truth import Truth
 
-__all__ = ["Plan", "Session", "SimulatedSite", "fleet_of", "make_fleet", "true_history", "true_means"]
+__all__ = ["Plan", "Session", "SimulatedSite", "fleet_of", "make_fleet", "true_history", "true_means", "value_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,24 +173,31 @@ def _traces(profile: Profile, data: Dataset | None, seed: int) -> Traces:
 
 
 def true_means(truth: Truth, profile: Profile, since: float = 0) -> dict[str, float]:
-    """Return the true mean of each attribute in its unit, or the share of each category, over all acknowledged honest reports."""
+    """Return the true value of each statistic, over the readings behind all acknowledged honest reports."""
     _, means = truth.means(profile.id, profile.size, since)
-    values = means if profile.categorical else from_q15(profile, means)
-    return {profile.label(place): value for place, value in enumerate(values.tolist())}
+    return {
+        each.name: value_of(profile, each, mean) for each, mean in zip(profile.statistics, means.tolist(), strict=True)
+    }
 
 
 def true_history(truth: Truth, profile: Profile, place: int, seconds: int, since: float = 0) -> list[tuple[int, float]]:
-    """Return the truth of one attribute or category over time: the start of each span of `seconds`, and its mean."""
+    """Return the truth of one statistic over time: the start of each span of `seconds`, and its value."""
     starts, means = truth.history(profile.id, place, seconds, since)
-    if not profile.categorical:
-        means = from_q15(profile, means[:, None])[:, place]
-    return list(zip(starts.tolist(), means.tolist(), strict=True))
+    values = [value_of(profile, profile.statistics[place], mean) for mean in means.tolist()]
+    return list(zip(starts.tolist(), values, strict=True))
+
+
+def value_of(profile: Profile, statistic: Statistic, mean: float) -> float:
+    """Return the value of a statistic from the mean of its Q15 readings. A category's share is that mean."""
+    if profile.questions[statistic.question].form != SIGN:
+        return mean
+    return statistic.low + (1 + mean / READING_ONE) / 2 * (statistic.high - statistic.low)
 
 
 def make_fleet(folder: Path, name: str = "demo", **devices: int) -> Fleet:
-    """Make a simulated fleet with the built-in profiles and this many devices of each named one."""
+    """Make a simulated fleet with the named built-in profiles and this many devices of each."""
     with as_file(files("peel_tools.simulation") / "profiles") as profiles:
-        return fleet_of(folder, name, sorted(profiles.glob("*.toml")), devices)
+        return fleet_of(folder, name, [profiles / f"{profile}.toml" for profile in sorted(devices)], devices)
 
 
 def fleet_of(folder: Path, name: str, profiles: Sequence[Path], devices: Mapping[str, int]) -> Fleet:
@@ -208,10 +217,10 @@ class SimulatedSite(Site):
 
     Parameters
     ----------
-    numeric, categorical : int
-        The numbers of devices with the greenhouse and the vents profile. A fleet that exists in the folder is used unchanged.
+    numeric, categorical, mixed : int
+        The numbers of devices with the built-in profiles greenhouse, vents and room. A fleet that exists in the folder is used unchanged.
     profiles : sequence of Path
-        Other profiles instead of these two, over which all devices are spread.
+        Other profiles instead of these, over which all devices are spread.
     persistent : bool
         Whether the broker keeps its sessions across a restart.
     embedded : bool, optional
@@ -226,8 +235,9 @@ class SimulatedSite(Site):
         self,
         folder: Path,
         *,
-        numeric: int,
+        numeric: int = 0,
         categorical: int = 0,
+        mixed: int = 0,
         profiles: Sequence[Path] = (),
         persistent: bool = False,
         embedded: bool | None = None,
@@ -238,9 +248,11 @@ class SimulatedSite(Site):
         if (home / "fleet.toml").exists():
             fleet = Fleet(home)
         elif profiles:
-            fleet = fleet_of(home, "demo", profiles, _devices_per_profile(numeric + categorical, profiles))
+            devices = _devices_per_profile(numeric + categorical + mixed, profiles)
+            fleet = fleet_of(home, "demo", profiles, devices)
         else:
-            fleet = make_fleet(home, greenhouse=numeric, vents=categorical)
+            built_in = {"greenhouse": numeric, "vents": categorical, "room": mixed}
+            fleet = make_fleet(home, "demo", **{name: count for name, count in built_in.items() if count})
         super().__init__(folder, fleet, broker or Broker(persistent=persistent, embedded=embedded))
         self.truth_path = fleet.folder / SIMULATION_FILE
         self.add_gateway(settings=settings)

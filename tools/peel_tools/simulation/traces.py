@@ -10,16 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
+from peel_core.kinds import Attribute, Question
 from peel_core.primitives import READING_ONE
 from peel_tools.profiles.dataset import Column, Dataset, DatasetError
 
-__all__ = ["BuiltInTraces", "CsvTraces", "Traces", "from_q15", "to_q15"]
+__all__ = ["BuiltInTraces", "CsvTraces", "Traces", "to_q15"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -29,45 +29,35 @@ INTERVAL_HOURS = 1 / 6
 
 
 class Traces(ABC):
-    """Readings of one profile."""
+    """Readings of one profile. Attributes with the same name are about the same reading."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
 
     def readings(self, devices: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
-        """Return the readings of N reports.
-
-        Returns
-        -------
-        int32
-            Q15, shape (N, k), for numeric profiles; categories, shape (N,), for categorical ones.
-        """
-        if self.profile.categorical:
-            return self.categories(devices, numbers).astype(np.int32)
-        return to_q15(self.profile, self.physical(devices, numbers))
-
-    @abstractmethod
-    def physical(self, devices: Ints, numbers: Ints) -> Floats:
-        """Return readings in the attributes' units, float64[N, k] (numeric profiles)."""
+        """Return the readings of N reports as devices encode them, int32[N, questions]: Q15, or categories."""
+        known: dict[tuple[str, int], Floats] = {}
+        columns = np.empty((len(devices), len(self.profile.questions)), np.int32)
+        for place, question in enumerate(self.profile.questions):
+            attribute = self.profile.attributes[question.attribute]
+            key = (attribute.name, attribute.domain)
+            if key not in known:
+                known[key] = self.values(attribute, devices, numbers)
+            columns[:, place] = known[key] if attribute.domain else to_q15(attribute, question, known[key])
+        return columns
 
     @abstractmethod
-    def categories(self, devices: Ints, numbers: Ints) -> Ints:
-        """Return categories, int64[N] (categorical profiles)."""
+    def values(self, attribute: Attribute, devices: Ints, numbers: Ints) -> Floats:
+        """Return the readings that an attribute is about, float64[N]: in its unit, or categories."""
 
 
-def to_q15(profile: Profile, physical: Floats) -> npt.NDArray[np.int32]:
-    """Scale readings to the profile's ranges (specification, section 6.1)."""
-    low = np.array([attribute.low for attribute in profile.attributes])
-    high = np.array([attribute.high for attribute in profile.attributes])
-    scaled = np.rint(READING_ONE * (2 * physical - low - high) / (high - low))
+def to_q15(attribute: Attribute, question: Question, values: Floats) -> npt.NDArray[np.int32]:
+    """Scale readings to the range of a mean; for a threshold +1 above it and -1 elsewhere (SPEC section 6.1)."""
+    if question.threshold is not None:
+        return np.where(values > question.threshold, READING_ONE, -READING_ONE).astype(np.int32)
+    low, high = attribute.low, attribute.high
+    scaled = np.rint(READING_ONE * (2 * values - low - high) / (high - low))
     return np.asarray(np.clip(scaled, -READING_ONE, READING_ONE), dtype=np.int32)
-
-
-def from_q15(profile: Profile, readings: Floats) -> Floats:
-    """Return to the attributes' units: shape (..., k) in and out."""
-    low = np.array([attribute.low for attribute in profile.attributes])
-    high = np.array([attribute.high for attribute in profile.attributes])
-    return np.asarray((low + high) / 2 + readings / READING_ONE * (high - low) / 2)
 
 
 @dataclass(frozen=True)
@@ -103,44 +93,51 @@ _SHAPES = {
 class BuiltInTraces(Traces):
     """Plausible readings: a daily cycle, weather over days, differences between devices, noise.
 
-    An attribute with an unknown name gets a cycle derived from the name.
+    A reading with an unknown name gets a cycle derived from the name.
     """
 
     def __init__(self, profile: Profile, seed: int) -> None:
         super().__init__(profile)
         self._seed = seed
-        self._shapes = [_shape_of(attribute.name) for attribute in profile.attributes]
+        names = list(dict.fromkeys(attribute.name for attribute in profile.attributes))
+        self._places = {name: place for place, name in enumerate(names)}
+        self._ranges = {name: _range_of(profile, name) for name in names}
 
-    def physical(self, devices: Ints, numbers: Ints) -> Floats:
+    def values(self, attribute: Attribute, devices: Ints, numbers: Ints) -> Floats:
+        place = self._places[attribute.name]
+        if attribute.domain:
+            return self._categories(place, attribute.domain, devices, numbers)
+        low, high = self._ranges[attribute.name]
+        return low + self._share(_shape_of(attribute.name), place, devices, numbers) * (high - low)
+
+    def _share(self, shape: _Shape, place: int, devices: Ints, numbers: Ints) -> Floats:
+        """Return a reading's part of its range."""
         hours = numbers * INTERVAL_HOURS
-        columns = []
-        for place, (attribute, shape) in enumerate(zip(self.profile.attributes, self._shapes, strict=True)):
-            own = _uniform(self._seed, place, devices, np.zeros_like(devices))
-            cycle = 48 + 96 * _uniform(self._seed, place + 0x1000, devices, np.zeros_like(devices))
-            share = (
-                shape.level
-                + shape.swing * np.cos(2 * np.pi * (hours - shape.peak) / 24)
-                + shape.drift * np.sin(2 * np.pi * (hours / cycle + own))
-                + shape.spread * (2 * own - 1)
-                + shape.noise * (2 * _uniform(self._seed, place + 0x2000, devices, numbers) - 1)
-            )
-            columns.append(attribute.low + np.clip(share, 0, 1) * (attribute.high - attribute.low))
-        return np.stack(columns, axis=1)
+        own = _uniform(self._seed, place, devices, np.zeros_like(devices))
+        cycle = 48 + 96 * _uniform(self._seed, place + 0x1000, devices, np.zeros_like(devices))
+        share = (
+            shape.level
+            + shape.swing * np.cos(2 * np.pi * (hours - shape.peak) / 24)
+            + shape.drift * np.sin(2 * np.pi * (hours / cycle + own))
+            + shape.spread * (2 * own - 1)
+            + shape.noise * (2 * _uniform(self._seed, place + 0x2000, devices, numbers) - 1)
+        )
+        return np.asarray(np.clip(share, 0, 1))
 
-    def categories(self, devices: Ints, numbers: Ints) -> Ints:
+    def _categories(self, place: int, domain: int, devices: Ints, numbers: Ints) -> Floats:
         """Return category c in proportion to 1 / (c + 1); at night the later ones are a little more frequent."""
-        order = np.arange(1, self.profile.domain + 1)
-        draw = _uniform(self._seed, 0x3000, devices, numbers)
+        order = np.arange(1, domain + 1)
+        draw = _uniform(self._seed, place + 0x3000, devices, numbers)
         night, day = (
             np.searchsorted(np.cumsum(weights) / weights.sum(), draw, side="right")
             for weights in (1 / np.sqrt(order), 1 / order)
         )
         is_night = np.cos(2 * np.pi * numbers * INTERVAL_HOURS / 24) > 0
-        return np.asarray(np.minimum(np.where(is_night, night, day), self.profile.domain - 1), dtype=np.int64)
+        return np.minimum(np.where(is_night, night, day), domain - 1).astype(np.float64)
 
 
 class CsvTraces(Traces):
-    """Columns of a file with the attributes' names (see `dataset`). A categorical profile's column has categories or their indices.
+    """Columns of a file with the attributes' names (see `dataset`). A column of categories has their names or their indices.
 
     Each device starts at a different row, and continues at the beginning after the last one.
     """
@@ -148,34 +145,45 @@ class CsvTraces(Traces):
     def __init__(self, profile: Profile, data: Dataset, seed: int) -> None:
         super().__init__(profile)
         self._seed = seed
-        if profile.categorical:
-            column = data.column(profile.subject)
-            places = {name: place for place, name in enumerate(profile.categories)}
-            self._columns = [np.array([_category(profile, places, column, *cell) for cell in column.cells])]
-        else:
-            self._columns = [data.column(attribute.name).numbers for attribute in profile.attributes]
+        self._columns = {attribute: _column(attribute, data.column(attribute.name)) for attribute in profile.attributes}
 
-    def physical(self, devices: Ints, numbers: Ints) -> Floats:
-        return np.stack([column[self._row(column, devices, numbers)] for column in self._columns], axis=1)
+    def values(self, attribute: Attribute, devices: Ints, numbers: Ints) -> Floats:
+        column = self._columns[attribute]
+        return np.asarray(column[self._row(column, devices, numbers)])
 
-    def categories(self, devices: Ints, numbers: Ints) -> Ints:
-        (column,) = self._columns
-        return np.asarray(column[self._row(column, devices, numbers)], dtype=np.int64)
-
-    def _row(self, column: npt.NDArray[Any], devices: Ints, numbers: Ints) -> Ints:
+    def _row(self, column: Floats, devices: Ints, numbers: Ints) -> Ints:
         start = _uniform(self._seed, 0x4000, devices, np.zeros_like(devices)) * len(column)
         return (start.astype(np.int64) + numbers) % len(column)
 
 
-def _category(profile: Profile, places: Mapping[str, int], column: Column, line: int, cell: str) -> int:
-    if not profile.categories and cell.isdecimal() and int(cell) < profile.domain:
+def _column(attribute: Attribute, column: Column) -> Floats:
+    """Return the readings in a column, in its unit, or as categories."""
+    if not attribute.domain:
+        return column.numbers
+    places = {name: place for place, name in enumerate(attribute.categories)}
+    return np.array([_category(attribute, places, column, *cell) for cell in column.cells], np.float64)
+
+
+def _category(attribute: Attribute, places: Mapping[str, int], column: Column, line: int, cell: str) -> int:
+    if not attribute.categories and cell.isdecimal() and int(cell) < attribute.domain:
         return int(cell)
     if cell in places:
         return places[cell]
-    known = ", ".join(profile.categories) or f"0 to {profile.domain - 1}"
+    known = ", ".join(attribute.categories) or f"0 to {attribute.domain - 1}"
     raise DatasetError(
         f"{column.path}: line {line}, column {column.header}: {cell!r} is not one of the categories {known}"
     )
+
+
+def _range_of(profile: Profile, name: str) -> tuple[float, float]:
+    """Return the range of a reading: that of its mean or ladder, or else one around its thresholds."""
+    mine = [attribute for attribute in profile.attributes if attribute.name == name]
+    for attribute in mine:
+        if attribute.low < attribute.high:
+            return attribute.low, attribute.high
+    ends = [end for attribute in mine for end in attribute.thresholds] or [0.0]
+    margin = (max(ends) - min(ends)) or max(1.0, abs(ends[0]) / 2)
+    return min(ends) - margin, max(ends) + margin
 
 
 def _shape_of(name: str) -> _Shape:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from peel_core import Profile
+from peel_core import Block, Profile
 from peel_core.frame import DEVICE, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
 from peel_core.hashing import hashed
 from peel_core.keys import KEY_BYTES
-from peel_core.primitives import EPSILON_ONE, codeword
+from peel_core.kinds import CHOICE, HASHED, SIGN
+from peel_core.primitives import EPSILON_ONE, codeword, rule
 from peel_tools.simulation.piece import Identity, Piece, noisy_codeword, sealed_frame, unsealed_frame
 
 __all__ = [
@@ -54,8 +55,6 @@ __all__ = [
 
 _JUMP_SECONDS = 10 * 365 * 86400
 """The time by which a flooding device jumps ahead of its quota. Its bundle lasts for twenty years."""
-_TARGET = 0
-"""The attribute of targeted attacks."""
 _CATEGORY = 1
 """The category of targeted attacks. It is not 0, which every hash maps to itself."""
 BIAS = 0.95
@@ -120,9 +119,8 @@ def trailing(piece: Piece, shop: Workshop) -> list[Piece]:
 def stranger(piece: Piece, shop: Workshop) -> list[Piece]:
     device = int(shop.rng.integers(_STRANGERS, 2**32))
     profile = shop.identities[piece.device].profile
-    frame = sealed_frame(
-        profile, device, piece.number, shop.rng.bytes(KEY_BYTES), codeword(profile.seed, profile.width, 0, 0)
-    )
+    trits = codeword(profile.seed, profile.width, 0, 0)
+    frame = sealed_frame(profile, device, piece.number, shop.rng.bytes(KEY_BYTES), trits)
     return [piece, piece.turned("stranger", frame)]
 
 
@@ -133,7 +131,8 @@ def foreign(piece: Piece, shop: Workshop) -> list[Piece]:
     if others and shop.rng.random() < 0.5:
         profile = others[0]
         trits = codeword(profile.seed, profile.width, 0, 0)
-        frame = sealed_frame(profile, piece.device, piece.number, shop.identities[piece.device].seal_key, trits)
+        key = shop.identities[piece.device].seal_key
+        frame = sealed_frame(profile, piece.device, piece.number, key, trits)
     else:
         frame = PROFILE.put(piece.frame, int(shop.rng.integers(2**32)))
     return [piece, piece.turned("foreign", frame, alone=True)]
@@ -142,18 +141,17 @@ def foreign(piece: Piece, shop: Workshop) -> list[Piece]:
 def forgery(piece: Piece, shop: Workshop) -> list[Piece]:
     profile = shop.identities[piece.device].profile
     number = piece.number + int(shop.rng.integers(1, 1000))
-    trits = codeword(profile.seed, profile.width, _TARGET, 0)
-    return [
-        piece,
-        piece.turned("forgery", sealed_frame(profile, piece.device, number, shop.rng.bytes(KEY_BYTES), trits)),
-    ]
+    trits = codeword(profile.seed, profile.width, 0, 0)
+    frame = sealed_frame(profile, piece.device, number, shop.rng.bytes(KEY_BYTES), trits)
+    return [piece, piece.turned("forgery", frame)]
 
 
 def unsealed(piece: Piece, shop: Workshop) -> list[Piece]:
     """Remove the seal and negate the codeword, which the structure layer alone cannot detect."""
     profile = shop.identities[piece.device].profile
     minus = int(piece.sign > 0)
-    return [piece, piece.turned("unsealed", unsealed_frame(profile, piece.device, piece.number, piece.index, minus))]
+    frame = unsealed_frame(profile, piece.device, piece.number, piece.index, minus, _block(piece, shop).rule)
+    return [piece, piece.turned("unsealed", frame)]
 
 
 def splice(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -191,9 +189,20 @@ def loss(piece: Piece, shop: Workshop) -> list[Piece]:
 # ---- in the device: its own key ----
 
 
-def _resealed(piece: Piece, shop: Workshop, trits: bytes, rule: int | None = None) -> bytes:
+def _resealed(piece: Piece, shop: Workshop, trits: bytes, other_rule: int | None = None) -> bytes:
     me = shop.identities[piece.device]
-    return sealed_frame(me.profile, me.device, piece.number, me.seal_key, trits, rule)
+    true = _block(piece, shop).rule if other_rule is None else other_rule
+    return sealed_frame(me.profile, me.device, piece.number, me.seal_key, trits, true)
+
+
+def _block(piece: Piece, shop: Workshop) -> Block:
+    """Return the block of the question that a report answers."""
+    profile = shop.identities[piece.device].profile
+    return profile.blocks[int(profile.block_of_cell(piece.cell))]
+
+
+def _signed(piece: Piece, shop: Workshop) -> bool:
+    return _block(piece, shop).form == SIGN
 
 
 def _with_symbol(piece: Piece, shop: Workshop, index: int, sign: int) -> Piece:
@@ -205,8 +214,10 @@ def _with_symbol(piece: Piece, shop: Workshop, index: int, sign: int) -> Piece:
 
 
 def reuse(piece: Piece, shop: Workshop) -> list[Piece]:
-    profile = shop.identities[piece.device].profile
-    index, sign = ((piece.index + 1) % profile.k, 1) if profile.categorical else (piece.index, -piece.sign)
+    block = _block(piece, shop)
+    index, sign = piece.index, -piece.sign
+    if block.form != SIGN:
+        index, sign = block.first_column + (piece.index - block.first_column + 1) % block.symbols, 1
     other = _with_symbol(piece, shop, index, sign)
     return [piece, piece.turned("reuse", other.frame)]
 
@@ -216,7 +227,7 @@ def flood(piece: Piece, shop: Workshop) -> list[Piece]:
     if shop.rng.random() < 0.5:
         return [piece]
     me = shop.identities[piece.device]
-    trits = codeword(me.profile.seed, me.profile.width, _TARGET, 0)
+    trits = codeword(me.profile.seed, me.profile.width, 0, 0)
     number = piece.number + _JUMP_SECONDS * me.profile.quota // me.profile.period
     frame = sealed_frame(me.profile, me.device, number, me.seal_key, trits)
     return [piece, piece.turned("flood", frame)]
@@ -227,14 +238,20 @@ def budget(piece: Piece, shop: Workshop) -> list[Piece]:
     profile = shop.identities[piece.device].profile
     epsilon = min(2 * profile.epsilon_q20, 16 * EPSILON_ONE)
     trits = codeword(profile.seed, profile.width, piece.index, int(piece.sign < 0))
-    return [piece.turned("budget", _resealed(piece, shop, trits, profile.rule_at(epsilon)))]
+    return [piece.turned("budget", _resealed(piece, shop, trits, rule(epsilon, _block(piece, shop).outcomes)))]
 
 
 def target(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Report the target attribute for every number: the maximal gain attack (Cao, Jia, Gong 2021)."""
-    if piece.index == _TARGET:
-        return [_with_symbol(piece, shop, _TARGET, 1)]
-    return [piece.turned("target", _with_symbol(piece, shop, _TARGET, 1).frame)]
+    """Answer the target question for every number: the maximal gain attack (Cao, Jia, Gong 2021)."""
+    column = _target(piece, shop)
+    told = _with_symbol(piece, shop, column, 1)
+    return [told] if piece.index == column else [piece.turned("target", told.frame)]
+
+
+def _target(piece: Piece, shop: Workshop) -> int:
+    """Return the column of the question of targeted attacks: the first one that is answered by a sign."""
+    blocks = shop.identities[piece.device].profile.blocks
+    return next(block.first_column for block in blocks if block.form == SIGN)
 
 
 def encoder(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -251,17 +268,22 @@ def noise(piece: Piece, shop: Workshop) -> list[Piece]:
     return [piece.turned("noise", _resealed(piece, shop, trits))]
 
 
+def _showing(piece: Piece, shop: Workshop, plus: bool) -> list[Piece]:
+    """Return the report with this sign; unchanged if it is not a sign."""
+    return [_with_symbol(piece, shop, piece.index, 1 if plus else -1)] if _signed(piece, shop) else [piece]
+
+
 def stuck(piece: Piece, shop: Workshop) -> list[Piece]:
-    return [_with_symbol(piece, shop, piece.index, 1)]
+    return _showing(piece, shop, True)
 
 
 def biased(piece: Piece, shop: Workshop) -> list[Piece]:
-    return [_with_symbol(piece, shop, piece.index, 1 if shop.rng.random() < BIAS else -1)]
+    return _showing(piece, shop, bool(shop.rng.random() < BIAS))
 
 
 def mixed(piece: Piece, shop: Workshop) -> list[Piece]:
-    """Push half of the attributes up and half down, so that the signs are even over all attributes."""
-    return [_with_symbol(piece, shop, piece.index, 1 if (piece.device + piece.index) % 2 else -1)]
+    """Push half of the questions up and half down, so that the signs are even over all questions."""
+    return _showing(piece, shop, (piece.device + piece.index) % 2 == 1)
 
 
 def sleeper(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -271,30 +293,30 @@ def sleeper(piece: Piece, shop: Workshop) -> list[Piece]:
 
 def subset(piece: Piece, shop: Workshop) -> list[Piece]:
     """Report the categories of the lower half evenly. Each is named no more often than an honest device may."""
-    profile = shop.identities[piece.device].profile
-    size = (profile.hash_domain or profile.k) // 2
-    return [_speaking_for(piece, shop, int(shop.rng.integers(size)))]
+    block = _block(piece, shop)
+    return [_speaking_for(piece, shop, int(shop.rng.integers(block.symbols // 2)))] if block.form == CHOICE else [piece]
 
 
 def _speaking_for(piece: Piece, shop: Workshop, category: int) -> Piece:
-    """Return the report whose symbol supports a category under the assigned hash."""
-    profile = shop.identities[piece.device].profile
+    """Return the report whose symbol supports a category, under the assigned hash if there is one."""
+    block = _block(piece, shop)
     symbol = category
-    if profile.hash_domain:
-        symbol = int(hashed(piece.cell // profile.k, category, profile.k, profile.hash_domain))
-    return _with_symbol(piece, shop, symbol, 1)
+    if block.form == HASHED:
+        assigned = (piece.cell - block.first_cell) // block.symbols
+        symbol = int(hashed(assigned, category, block.symbols, block.domain))
+    return _with_symbol(piece, shop, block.first_column + symbol, 1)
 
 
 def overreport(piece: Piece, shop: Workshop) -> list[Piece]:
-    return [_speaking_for(piece, shop, _CATEGORY)]
+    return [piece] if _signed(piece, shop) else [_speaking_for(piece, shop, _CATEGORY)]
 
 
 def hide_minus(piece: Piece, shop: Workshop) -> list[Piece]:
-    return [piece] if piece.sign > 0 else []
+    return [] if piece.sign < 0 and _signed(piece, shop) else [piece]
 
 
 def hide_attribute(piece: Piece, shop: Workshop) -> list[Piece]:
-    return [] if piece.index == _TARGET else [piece]
+    return [] if piece.index == _target(piece, shop) else [piece]
 
 
 def sensor(piece: Piece, shop: Workshop) -> list[Piece]:

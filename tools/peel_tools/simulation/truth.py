@@ -37,7 +37,8 @@ CREATE TABLE IF NOT EXISTS device (
     device   INTEGER PRIMARY KEY,
     profile  INTEGER NOT NULL,
     role     TEXT NOT NULL,
-    reserved INTEGER NOT NULL      -- numbers up to this one are spent
+    reserved INTEGER NOT NULL,     -- numbers up to this one are spent
+    patience INTEGER               -- the reports by which the statistics must have exposed it; NULL without a limit
 );
 CREATE TABLE IF NOT EXISTS message (
     id           INTEGER PRIMARY KEY,
@@ -56,7 +57,7 @@ CREATE TABLE IF NOT EXISTS honest (              -- honest reports in those that
     reports INTEGER NOT NULL,
     PRIMARY KEY (profile, moment)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reading (             -- and their sums: Q15 per attribute, or reports per category
+CREATE TABLE IF NOT EXISTS reading (             -- and their sums per statistic: Q15, or reports with the category
     profile INTEGER NOT NULL,
     moment  INTEGER NOT NULL,
     place   INTEGER NOT NULL,
@@ -179,15 +180,15 @@ class Truth:
         rows = self._connection.execute("SELECT device, role, reserved FROM device")
         return {device: (role, reserved) for device, role, reserved in rows}
 
-    def enrol(self, devices: Iterable[tuple[int, int, str]]) -> None:
-        """Add devices as (device, profile, role)."""
+    def enrol(self, devices: Iterable[tuple[int, int, str, int | None]]) -> None:
+        """Add devices as (device, profile, role, patience)."""
         with self._transaction() as connection:
-            connection.executemany("INSERT INTO device VALUES (?, ?, ?, 0)", devices)
+            connection.executemany("INSERT INTO device VALUES (?, ?, ?, 0, ?)", devices)
 
-    def turn(self, device: int, role: str) -> None:
+    def turn(self, device: int, role: str, patience: int | None) -> None:
         """Give a device another role."""
         with self._transaction() as connection:
-            connection.execute("UPDATE device SET role = ? WHERE device = ?", (role, device))
+            connection.execute("UPDATE device SET role = ?, patience = ? WHERE device = ?", (role, patience, device))
 
     def note_switched(self, kind: str) -> None:
         """Note that an attack was not on all the time, so that no deadline for its exposure applies."""
@@ -296,7 +297,7 @@ class Truth:
         return int(reports), sums / reports
 
     def history(self, profile: int, place: int, seconds: int, since: float = 0) -> tuple[Ints, Floats]:
-        """Return the starts of spans of `seconds`, and the mean of one attribute's readings in each, or a category's share."""
+        """Return the starts of spans of `seconds`, and the mean of one statistic's readings in each."""
         query = """SELECT honest.moment / ? * ?, CAST(COALESCE(SUM(amount), 0) AS REAL) / SUM(reports)
                    FROM honest LEFT JOIN reading
                        ON reading.profile = honest.profile AND reading.moment = honest.moment AND place = ?

@@ -14,7 +14,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def zipf(devices: int, categories: int, rng: np.random.Generator) -> Ints:
-    """What devices hold, the j-th category 1/j as often as the first."""
+    """Return the category of each device; the j-th occurs 1/j as often as the first."""
     shares = 1 / np.arange(1, categories + 1)
     return rng.choice(categories, devices, p=shares / shares.sum())
 

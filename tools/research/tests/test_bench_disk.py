@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What reports cost the disk, in short: few bytes are kept of each, and many share a transaction."""
+"""A short run of the disk benchmark: a report takes few bytes, and many share a transaction."""
 
 from __future__ import annotations
 

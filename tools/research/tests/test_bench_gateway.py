@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the statistics promise about coins; how fast the engine is, is another benchmark."""
+"""The gateway benchmark measures the statistics' guarantees about coins. The engine's speed has its own benchmark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What growth costs, in a short version with room for a busy machine."""
+"""A short run of the growth benchmark, with a margin for a busy machine."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from peel_research.bench import ingest
 FIELDS = {
     "messages_per_s", "cpu_us_per_message", "ratio_vs_bare_paho", "ratio_vs_bare_gmqtt", "batched_reports_per_s", "rss_mb",
 }  # fmt: skip
-"""What programs read."""
+"""The keys that other programs read."""
 
 
 def test_a_message_takes_microseconds() -> None:

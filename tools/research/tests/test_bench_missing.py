@@ -26,7 +26,7 @@ main(["bench", *{words}])
     ],
 )
 def test_what_is_missing_is_said_plainly(words: list[str], module: str, remedy: str) -> None:
-    """What `make run` sets up has neither."""
+    """`make run` installs neither of them."""
     program = WITHOUT.format(module=module, words=words)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == Exit.MISSING

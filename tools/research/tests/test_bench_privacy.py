@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What reports give away over time is what theory says, in frames of the real core."""
+"""Frames of the real core reveal over time as much as theory says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What receipts cost stays what the documents say."""
+"""Receipts cost as much as the documents say."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What workers bring, in short: all reports through two of them, in few transactions, and a takeover."""
+"""A short run of the scale benchmark: two workers store all reports in few transactions, and one takes over."""
 
 from __future__ import annotations
 

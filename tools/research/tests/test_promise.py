@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `peel bench promise` measures: the insider's harm within its targets, his exposure, and that he is as good as he claims to be."""
+"""`peel bench promise` keeps the insider's harm within its targets, exposes him, and plays him as well as it claims."""
 
 from __future__ import annotations
 
@@ -41,19 +41,17 @@ def test_an_insider_in_the_long_run() -> None:
 def test_without_restart_windows_the_promise_would_be_broken() -> None:
     """So the sleeper is one who finds what there is to find."""
     arena = HarmonyArena(1.0, 252)
-    predictions = arena.e_process.bets.predictions
-    assert predictions is not None
-    blind = replace(
-        arena.e_process.bets, predictions=replace(predictions, capital={**predictions.capital, "own recent past": 0.0})
-    )
-    arena.e_process = EProcess(blind, ALPHA)
+    (block,) = arena.e_process.bets.blocks
+    assert block.predictions is not None
+    blind = replace(block.predictions, capital={**block.predictions.capital, "own recent past": 0.0})
+    arena.e_process = EProcess(replace(arena.e_process.bets, blocks=(replace(block, predictions=blind),)), ALPHA)
     measured = ratios(arena, [arena.mixed()], (1000, 10_000), np.random.default_rng(11))
     assert measured["sleeper_ratio_1000"] > 2
     assert measured["sleeper_ratio_10000"] > 1.5
 
 
 def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np.random.Generator) -> float:
-    """What an insider does to a set of categories together, over a liar who picks his lie by the hash.
+    """Return an insider's effect on a set of categories, as a multiple of that of a liar who picks his lie by the hash.
 
     He knows for how many of them each symbol speaks under each hash, and looks one step ahead at what it would do to his capital: so he is
     sure of himself where they fall together, and makes the bets lose where it is all the same to him.
@@ -78,7 +76,8 @@ def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> N
     """Is held by what is bet on each hash by itself; without it, he would go on like that."""
     arena = HashingArena(1.0, 16)
     assert 1 < weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) < 1.6
-    arena.e_process = EProcess(replace(arena.e_process.bets, frequencies=None), ALPHA)
+    (block,) = arena.e_process.bets.blocks
+    arena.e_process = EProcess(replace(arena.e_process.bets, blocks=(replace(block, frequencies=None),)), ALPHA)
     assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
 
 
@@ -87,7 +86,7 @@ def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> N
 def test_noise_that_hides_who_names_one_of_six_categories_leaves_less_than_a_lie(
     domain: int, noise: float, harm: float
 ) -> None:
-    """What THREAT_MODEL.md says of it: 30% is not enough to stay hidden, and with 50% they move by less than a liar's, all together."""
+    """As THREAT_MODEL.md says: 30% is not enough to stay hidden, and with 50% all of them together move by less than a liar's."""
     arena, reports = HashingArena(1.0, domain), 12_000
     rng = np.random.default_rng(domain)
     for _ in range(4):
@@ -172,7 +171,7 @@ def test_the_simulation_of_honest_devices_would_notice(monkeypatch: pytest.Monke
 
 
 def test_a_walk_ends_where_the_device_is_exposed() -> None:
-    """Where both choices are fatal in the end."""
+    """The walk ends even if both choices lead to exposure in the end."""
     arena = HarmonyArena(1.0, 1)
     goal = arena.goals(np.random.default_rng(0))[0]
     state = turned(arena, goal, "middle", 0, np.random.default_rng(0))

@@ -115,7 +115,7 @@ class Cooked:
 
 
 def first_accepted(log: LogTable) -> Any:
-    """Which row of a log that is, bool[N]."""
+    """Return a mask of the first accepted row of a log, bool[N]."""
     return np.arange(len(log)) == np.argmax(log.verdict == Verdict.ACCEPTED)
 
 

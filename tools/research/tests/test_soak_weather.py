@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from peel_research.soak.weather import Weather
-from peel_tools.network.packets import Publish
-from peel_tools.network.relay import Endpoint
+from peel_tools.network import Endpoint, Publish
 
 MESSAGE = Publish(b"peel/v1/lab/2a/0000002a/report", 7, bytes(100))
 

@@ -89,7 +89,7 @@ def test_a_history_that_was_drawn_stays_true_while_another_is_asked_for(field: F
         const { History } = await import("/page/history.js");
         const figure = { name: "temperature", range: [-10, 50], unit: "°C" };
         const store = { first_received: "1970-01-01T00:00:00Z", bucket_seconds: 5 };
-        const shown = { profile: { name: "climate" }, group: null, seconds: 60, summary: { store }, paths: [] };
+        const shown = { profile: { name: "climate" }, tag: null, seconds: 60, summary: { store }, paths: [] };
         const history = new History(shown, { figure, name: "temperature", categorical: false, label: () => "temperature" });
         const note = () => document.getElementById("history-note").textContent;
         const answers = [];
@@ -102,7 +102,7 @@ def test_a_history_that_was_drawn_stays_true_while_another_is_asked_for(field: F
         history.refresh(); // to which nobody answers
         history.show();
         found.push(note());
-        shown.group = "roof";
+        shown.tag = "roof";
         document.getElementById("history-note").textContent = "untouched";
         history.show();
         return [...found, note()];
@@ -238,7 +238,7 @@ def test_silence_is_news(field: Field, open_page: OpenPage) -> None:
 def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> None:
     field.fleet.enrol("climate", count=70)
     field.fleet.annotate(90, f"{LONG}s-mast, " + "behind the chimney " * 8)
-    field.fleet.assign([90], LONG)
+    field.fleet.tag([90], add=[LONG, "北棟", "Dach & <i>"])
     page = open_page(field.new_gateway().start().url, width=NARROW, scheme="dark")
     devices = page.locator("#devices-table tbody tr")
     expect(devices).to_have_count(50)
@@ -249,10 +249,14 @@ def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> No
         expect(page.locator("#devices-note")).to_have_text("1 that fit of 90")
         page.locator("#devices-find").fill("")
         expect(devices).to_have_count(50)
-    page.get_by_label("Group").select_option(LONG)
-    expect(devices).to_have_count(1)
+    for tag in ("北棟", "Dach & <i>", LONG):
+        page.get_by_label("Tag").select_option("")
+        expect(devices).to_have_count(50)
+        page.get_by_label("Tag").select_option(label=f"{tag} (1)")
+        expect(devices).to_have_count(1)
     devices.get_by_role("button").click()
     expect(page.locator(".detail")).to_contain_text(f"{LONG}s-mast")
+    expect(page.locator(".detail")).to_contain_text(f"Dach & <i>, {LONG}, 北棟")
     outside = "d => d.getBoundingClientRect().right - d.closest('.scroll').getBoundingClientRect().right"
     for width in (NARROW, 1280):
         page.set_viewport_size({"width": width, "height": 900})
@@ -263,7 +267,7 @@ def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> No
 def test_news_leave_the_keyboard_where_it_is(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(40, devices=range(1, 20)))
-    field.publish(field.reports(1, devices=[20], rule=field.profile.rule + 1))
+    field.publish(field.reports(1, devices=[20], rule=field.profile.blocks[0].rule + 1))
     page = open_page(gateway.url)
     page.get_by_role("button", name="00000014", exact=True).press("Enter")
     evidence = page.get_by_role("button", name=re.compile("^Evidence .* against 00000014"))
@@ -319,12 +323,18 @@ def test_the_privacy_panel_says_what_adds_up(field: Field, open_page: OpenPage) 
     page = open_page(field.new_gateway().start().url)
     panel = page.locator("#privacy-body")
     expect(panel).to_contain_text("makes any guess at most 2.7 times likelier")
+    mean: dict[str, object] = {"kind": "mean", "weight": 1}
+    door: dict[str, object] = {"kind": "category", "weight": 1, "categories": ["a", "b", "c", "d"]}
+    steps: dict[str, object] = {"kind": "ladder", "weight": 1, "thresholds": [1, 2, 3]}
     profiles: list[tuple[dict[str, object], str]] = [
         # docs/privacy.md: 0.651 of 125 after a month
-        ({"mechanism": "harmony", "attributes": [{}]}, "a standard error of at most 0.52\\s%"),
-        ({"mechanism": "harmony", "attributes": [{}] * 4}, "a standard error of at most 1\\s%"),
-        ({"mechanism": "krr", "k": 4}, "after about 110 reports, which take 110\\smin"),
-        ({"mechanism": "krr", "k": 4, "lifetime": 80}, "about 110 reports; the lifetime ends before that"),
+        ({"attributes": [mean]}, "a standard error of at most 0.52\\s%"),
+        ({"attributes": [mean] * 4}, "a standard error of at most 1\\s%"),
+        ({"attributes": [mean, steps]}, "a standard error of at most 1\\s%"),
+        ({"attributes": [door]}, "after about 110 reports, which take 110\\smin"),
+        ({"attributes": [mean, door]}, "of its range\\. A category .* after about 219 reports"),
+        ({"attributes": [door], "lifetime": 80}, "about 110 reports; the lifetime ends before that"),
+        ({"attributes": [steps]}, "whether a reading that stays the same is above a threshold becomes known"),
     ]
     for profile, said in profiles:
         page.evaluate(
@@ -347,3 +357,31 @@ def test_paper_has_all_rows_and_no_night(field: Field, open_page: OpenPage) -> N
     assert table.evaluate("t => t.scrollHeight - t.clientHeight") <= 1
     assert page.locator("body").evaluate("b => getComputedStyle(b).backgroundColor") == "rgb(250, 249, 246)"
     expect(page.locator("#plan")).to_be_hidden()
+
+
+def test_changes_are_told_with_their_intervals(field: Field, open_page: OpenPage) -> None:
+    gateway = field.new_gateway().start()
+    field.publish(field.reports(400))
+    page = open_page(gateway.url)
+    legend, rows = page.locator("#change-legend"), page.locator("#change-list > li")
+    expect(page.locator("#change-note")).to_have_text("the last 24\u202fh against the 24\u202fh before")
+    expect(legend).to_have_text("Nothing to compare: no report counts in the 24\u202fh before the last 24\u202fh.")
+    expect(rows).to_have_count(0)
+    page.get_by_role("radio", name="all").check()
+    expect(page.locator("#change")).to_be_hidden()
+
+    def changed(route: Route) -> None:
+        answer = route.fetch()
+        table = answer.json()
+        table["items"][0]["n_before"] = 300
+        rose, fell = {"value": 2, "low": 1, "high": 3}, {"value": -20, "low": -30, "high": -10}
+        for row, change in zip(table["items"][0]["changes"], (rose, fell), strict=True):
+            row |= change | {"visible": True}
+        route.fulfill(response=answer, json=table)
+
+    page.route("**/api/change*", changed)
+    page.get_by_role("radio", name="7 d").check()
+    expect(rows).to_have_text(
+        [re.compile("▼ soil fell by 20.*\\(10.* … 30"), re.compile("▲ temperature rose by 2.0.*degC")]
+    )
+    expect(legend).to_have_text("Of 20 estimates that did not change, chance shows about one.")

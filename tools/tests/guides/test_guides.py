@@ -17,8 +17,8 @@ from guide import commands, documents, start, type_in
 
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.settings import ENVIRONMENT_PREFIX
+from peel_tools.servers import free_port
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.process import free_port
 from peel_tools.simulation.publisher import BrokerAddress
 from peel_tools.simulation.session import Plan, Session
 
@@ -145,7 +145,7 @@ def test_a_document_can_be_followed(stage: Stage, document: str) -> None:
 
 
 BEFORE = [
-    "peel profile new climate.toml --attribute temperature:-40:85:°C --attribute humidity:0:100:%",
+    "peel profile new climate.toml --mean temperature:-40:85:°C --mean humidity:0:100:%",
     "peel fleet init fleet --name greenhouse --profile climate.toml",
     "peel fleet add fleet --count 50",
     "peel gateway settings --sample > gateway.toml",

@@ -73,10 +73,10 @@ def test_own_data_and_a_plan(tmp_path: Path) -> None:
     rows = (f"{20 + place % 9},{50 + place % 31},{'sun' if place % 3 else 'rain'}" for place in range(200))
     (tmp_path / "weather.csv").write_text("\n".join(["temp (°C),humidity,sky", *rows]))
     propose, demo = blocks("", step(1))
-    assert "weather.toml: weather, harmony, 2 attributes" in typed(propose, tmp_path)
+    assert "weather.toml: temp (mean), humidity (mean), sky (category)" in typed(propose, tmp_path)
     assert "honest exposed 0 reports" in typed(f"{demo.strip()} --seconds 3 --rate 300 --devices 40", tmp_path)
     (plan,) = blocks("", step(2))
-    assert " devices, 2 attributes (harmony)" in typed(plan, tmp_path)
+    assert " devices, 2 attributes, 2 questions" in typed(plan, tmp_path)
 
 
 def test_a_simulated_fleet(tmp_path: Path, broker: Broker) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from peel_core import derive_keys, encode_many, make_profile
+from peel_core.keyring import core_block
 
 ROOT = Path(__file__).resolve().parents[4]
 _CFLAGS = ("-mcpu=cortex-m0plus", "-mthumb", "-Os", "-ffreestanding", "-std=c99", "-ffunction-sections")
@@ -37,8 +38,8 @@ def measure(k: int = 252) -> dict[str, Any]:
 
 
 def _profile(k: int) -> Any:
-    attributes = [{"name": f"a{i}", "low": 0, "high": 1} for i in range(k)]
-    table = {"name": "bench", "mechanism": "harmony", "epsilon": 1, "seed": 1, "quota": 1, "period": 1}
+    attributes = [{"name": f"a{i}", "kind": "mean", "low": 0, "high": 1} for i in range(k)]
+    table = {"name": "bench", "epsilon": 1, "seed": 1, "quota": 1, "period": 1}
     return make_profile({**table, "width": max(48, k), "attribute": attributes})
 
 
@@ -80,9 +81,8 @@ def _reference_ns(k: int, count: int = 20) -> float:
     reference, profile = _reference(), _profile(k)
     drbg = reference.Drbg()
     drbg.seed(os.urandom(64))
-    encoder = reference.Encoder(
-        0, 1, profile.id, 1, k, 0, profile.width, profile.seed, profile.rule, bytes(16), bytes(16)
-    )
+    blocks = [reference.Block(*core_block(block)) for block in profile.blocks]
+    encoder = reference.Encoder(0, profile.id, 1, profile.width, profile.seed, blocks, bytes(16), bytes(16))
 
     def run() -> None:
         for number in range(1, count + 1):

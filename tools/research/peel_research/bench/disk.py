@@ -31,8 +31,7 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_gateway.storage.store import Archive
 from peel_research.bench.load import DEVICES, Load, written_bytes
 from peel_tools.servers.broker import AnyBroker, Broker
-from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import GatewayProcess, Site
 
 __all__ = ["RATES", "measure"]
 

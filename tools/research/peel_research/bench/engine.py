@@ -23,7 +23,7 @@ from unittest import mock
 
 import numpy as np
 
-from peel_core import Keyring, open_joined
+from peel_core import Keyring, Profile, open_joined
 from peel_core.projection import matrix, reconstruction
 from peel_gateway.engine import engine as engine_module
 from peel_gateway.engine.engine import Engine
@@ -35,7 +35,7 @@ from peel_gateway.screening.state_cache import StateCache
 from peel_gateway.storage.records import FIELDS, Records, records_of
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_research.bench.alone import alone
-from peel_research.bench.workload import BATCH, Workload, small_registry
+from peel_research.bench.workload import BATCH, Workload, bench_profile, mixed_profile, small_registry
 
 __all__ = ["SIZES", "Size", "measure"]
 
@@ -51,16 +51,21 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Size:
-    """The numbers of attributes and devices."""
+    """The numbers of means and devices; k = None stands for the profile with attributes of all kinds."""
 
-    k: int
+    k: int | None
     devices: int
 
     def __str__(self) -> str:
-        return f"k{self.k}_d{self.devices}"
+        return f"{f'k{self.k}' if self.k else f'mixed{len(self.profile.attributes)}'}_d{self.devices}"
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of all devices."""
+        return bench_profile(self.k) if self.k else mixed_profile()
 
 
-SIZES = tuple(Size(k, devices) for devices in (500, 20_000) for k in (16, 64, 252, 1024))
+SIZES = tuple(Size(k, devices) for devices in (500, 20_000) for k in (16, None, 64, 252, 1024))
 
 
 def measure(sizes: Sequence[Size] = SIZES, rounds: int = ROUNDS) -> dict[str, Any]:
@@ -69,7 +74,7 @@ def measure(sizes: Sequence[Size] = SIZES, rounds: int = ROUNDS) -> dict[str, An
 
 
 def _measure(size: Size, rounds: int) -> dict[str, Any]:
-    workload = Workload(small_registry(size.k, size.devices))
+    workload = Workload(small_registry(size.profile, size.devices))
     with tempfile.TemporaryDirectory() as folder:
         bench = _Bench(workload, Path(folder))
         for _ in range(1 + workload.first_contacts):

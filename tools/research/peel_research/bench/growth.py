@@ -31,7 +31,7 @@ from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
 from peel_research.bench.alone import alone
 from peel_research.bench.workload import BATCH, Workload
-from peel_tools.profiles.drafts import Draft, number_table
+from peel_tools.profiles.drafts import Draft
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.gateway import GatewayProcess
 from peel_tools.simulation.session import fleet_of
@@ -126,9 +126,9 @@ def measure(growth: Growth = FULL, on_progress: Progress = lambda _: None) -> di
 
 def _make_fleet(folder: Path, k: int, devices: int) -> Fleet:
     """A fleet folder with so many devices, each with a bundle: what `peel fleet add` makes, but for the bundles' files."""
-    tables = "".join(number_table(f"a{place}", "0", "1") for place in range(k))
+    rows = [{"name": f"a{place}", "kind": "mean", "low": 0, "high": 1} for place in range(k)]
     path = folder.with_name("bench.toml")
-    path.write_text(Draft(name=_NAME, tables=tables, numeric=True, quota=1_000_000, period=1).text(), encoding="utf-8")
+    path.write_text(Draft(name=_NAME, attributes=rows, quota=1_000_000, period=1).text(), encoding="utf-8")
     return fleet_of(folder, _NAME, [path], {_NAME: devices})
 
 

@@ -26,7 +26,7 @@ from peel_core.receipts import read_receipt
 from peel_core.topics import device_topic, fleet_topic
 from peel_research.bench.load import FLEET, Load
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import Site
 
 __all__ = ["SECONDS", "measure"]
 

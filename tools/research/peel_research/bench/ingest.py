@@ -22,8 +22,7 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.settings import Settings
 from peel_research.bench.load import FLEET, Load, cpu_seconds, publish, rss_mb
 from peel_tools.servers.broker import BROKERS, AnyBroker, Broker
-from peel_tools.servers.gateway import GatewayError, GatewayProcess
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import GatewayError, GatewayProcess, Site
 
 __all__ = ["measure"]
 

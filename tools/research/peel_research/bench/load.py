@@ -16,7 +16,7 @@ from peel_core import encode_many
 from peel_core.topics import device_topic
 from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_tools.profiles.drafts import Draft, number_table
+from peel_tools.profiles.drafts import Draft
 from peel_tools.servers.broker import AnyBroker
 from peel_tools.simulation.session import fleet_of
 
@@ -41,9 +41,9 @@ class Load:
     """
 
     def __init__(self, folder: Path, k: int, *, devices: int = DEVICES, registered: int | None = None) -> None:
-        tables = "".join(number_table(f"a{place}", "0", "1") for place in range(k))
+        rows = [{"name": f"a{place}", "kind": "mean", "low": 0, "high": 1} for place in range(k)]
         path = folder.with_name("bench.toml")
-        draft = Draft(name=FLEET, tables=tables, numeric=True, quota=1_000_000, period=1)
+        draft = Draft(name=FLEET, attributes=rows, quota=1_000_000, period=1)
         path.write_text(draft.text(), encoding="utf-8")
         self.fleet: Fleet = fleet_of(folder, FLEET, [path], {FLEET: registered or devices})
         self.snapshot = take_snapshot(self.fleet)

@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, open_joined
 from peel_core.batch import perturb_many
+from peel_core.keyring import core_block
 from peel_core.projection import search_seed
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.screening.decode_context import Codewords
 
 __all__ = ["Peer", "PeersMissingError", "Task", "installed", "measure", "prio3_histogram_bits"]
@@ -130,9 +131,10 @@ def _rates(
 
 def _profile(task: Task) -> Profile:
     categories = {"categories": [f"c{place}" for place in range(task.categories)]}
-    attribute = {"name": "value"} | (categories if task.name == "krr" else {"domain": task.categories})
-    table = {"name": "peers", "mechanism": task.name, "epsilon": EPSILON, "quota": 1_000_000, "period": 1}
-    table |= {"force_krr": True} if task.name == "krr" else {}  # a profile would rather hash so many
+    hashed = {"kind": "hashed", "domain": task.categories}
+    direct = {"kind": "category", "force_category": True} | categories  # a profile would rather hash so many
+    attribute = {"name": "value"} | (direct if task.name == "krr" else hashed)
+    table = {"name": "peers", "epsilon": EPSILON, "quota": 1_000_000, "period": 1}
     width = max(48, task.categories if task.name == "krr" else 0)
     seed, _ = search_seed(width, width)
     return make_profile({**table, "width": width, "seed": seed, "attribute": [attribute]})
@@ -144,15 +146,16 @@ def _ours(task: Task, values: Symbols, truth: Floats) -> dict[str, dict[str, flo
     keys = derive_keys(bytes(32), "peers", device, 1, bytes(16))
     keyring = Keyring([profile], device, 1, np.zeros(count), keys)
     codewords = Codewords(profile.seed, profile.width)
-    words = np.random.default_rng(2).integers(0, 2**32, count, dtype=np.uint32)
-    given = (profile.mechanism_id, profile.rule, profile.k, words)
+    words = np.random.default_rng(2).integers(0, 2**32, (count, 2), dtype=np.uint32)
 
     def toss(what: Symbols) -> Symbols:
-        index, _ = perturb_many(*given, what, entropy=os.urandom(64), domain=profile.hash_domain)
+        index, _ = perturb_many(
+            [core_block(each) for each in profile.blocks], profile.width, words, what, entropy=os.urandom(64)
+        )
         return index
 
     def count_cells(index: Symbols) -> Floats:
-        assigned = words.astype(np.int64) * profile.assignments >> 32
+        assigned = words[:, 1].astype(np.int64) * profile.units >> 32
         return _shares(profile, np.asarray(profile.cell(assigned, index)))
 
     def seal(what: Symbols) -> bytes:
@@ -173,15 +176,15 @@ def _opened_cells(profile: Profile, keyring: Keyring, codewords: Codewords, fram
     opened = open_joined(keyring, frames, ends)
     index, sign = np.full(count, -1, np.int64), np.zeros(count, np.int64)
     codewords.decode(opened, 0, index, sign, np.full(count, np.inf, np.float32))
-    return np.asarray(profile.cell(opened.index.astype(np.int64), index))
+    return np.asarray(profile.cell(opened.unit.astype(np.int64), index))
 
 
 def _shares(profile: Profile, cell: Ints) -> Floats:
     """Shares of all categories; the mechanisms' modules have the formulas."""
-    mechanism = mechanism_of(profile)
+    questions = questions_of(profile)
     used, reports = np.unique(cell, return_counts=True)
-    wrong, right = mechanism.chances(profile)
-    return (mechanism.speaking(profile, used, reports.astype(np.float64)) / len(cell) - wrong) / (right - wrong)
+    shares = questions.speaking(used, reports.astype(np.float64)) / len(cell)
+    return np.asarray((shares - questions.least) / (questions.most - questions.least))
 
 
 # ---- theirs ----

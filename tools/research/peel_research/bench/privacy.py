@@ -14,6 +14,7 @@ from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, 
 from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction, search_seed
 from peel_gateway.planning.task import composed_epsilon
+from peel_research.lab.single import block_of
 from peel_tools.simulation.traces import to_q15
 
 __all__ = ["measure"]
@@ -52,9 +53,9 @@ def _figures(profile: Profile, count: int, signs: list[Signs], reading: float) -
     (attribute,) = profile.attributes
     half = (attribute.high - attribute.low) / 2
     means = np.concatenate([_means(each, count) for each in signs])
-    guesses = (attribute.high + attribute.low) / 2 + half * means * RULE_ONE / profile.rule
+    guesses = (attribute.high + attribute.low) / 2 + half * means * RULE_ONE / block_of(profile).rule
     truth = (2 * reading - attribute.high - attribute.low) / (2 * half)
-    deviation = half * math.sqrt((profile.cap**2 - truth**2) / count)
+    deviation = half * math.sqrt((block_of(profile).cap ** 2 - truth**2) / count)
     return {
         "reports": count,
         "epsilon": round(profile.epsilon * count, 3),
@@ -69,13 +70,12 @@ def _profile(epsilon: float, low: float, high: float) -> Profile:
     return make_profile(
         {
             "name": "constant",
-            "mechanism": "harmony",
             "epsilon": epsilon,
             "width": _WIDTH,
             "seed": search_seed(_WIDTH, 1)[0],
             "quota": 1,
             "period": 1,
-            "attribute": [{"name": "reading", "low": low, "high": high}],
+            "attribute": [{"name": "reading", "kind": "mean", "low": low, "high": high}],
         }
     )
 
@@ -85,7 +85,7 @@ def _signs(profile: Profile, device: int, count: int, reading: float) -> Signs:
     keys = derive_keys(os.urandom(32), "bench", [device], 1, bytes(16))
     ring = Keyring([profile], [device], 1, [0], keys)
     gamma = reconstruction(profile.seed, profile.width)
-    constant = to_q15(profile, np.array([[reading]]))
+    constant = to_q15(profile.attributes[0], profile.questions[0], np.array([reading]))[:, None]
     signs = np.empty(count, np.int8)
     for start in range(0, count, _CHUNK):
         numbers = np.arange(start + 1, min(start + _CHUNK, count) + 1)

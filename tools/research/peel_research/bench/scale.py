@@ -23,9 +23,8 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.store import Archive
 from peel_research.bench.load import Load, cpu_seconds, publish, rss_mb
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.gateway import GatewayError, GatewayProcess
+from peel_tools.servers.gateway import GatewayError, GatewayProcess, Site
 from peel_tools.servers.postgres import PostgresServer
-from peel_tools.servers.site import Site
 
 __all__ = ["FULL", "SHORT", "Scale", "measure"]
 

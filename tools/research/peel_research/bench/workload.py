@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from peel_core.projection import search_seed
 from peel_gateway.model.messages import MessageBatch
 from peel_gateway.screening.decode_context import DeviceSource, TimesFromDicts
 
-__all__ = ["BATCH", "Workload", "bench_profile", "small_registry"]
+__all__ = ["BATCH", "Workload", "bench_profile", "mixed_profile", "small_registry"]
 
 BATCH = 2000
 """Reports that the engine takes at once: about what a full queue brings."""
@@ -25,11 +26,34 @@ _TOPIC = b"peel/v1/bench/00/00000001/report"
 
 @functools.cache
 def bench_profile(k: int) -> Profile:
-    """Harmony with so many attributes, at a pace that nothing here exceeds."""
-    width = max(48, k)
-    attributes = [{"name": f"a{i}", "low": 0, "high": 1} for i in range(k)]
-    table = {"name": "bench", "mechanism": "harmony", "epsilon": 1, "quota": 100_000, "period": 1}
-    return make_profile({**table, "width": width, "seed": search_seed(width, k)[0], "attribute": attributes})
+    """Return a profile of k means, with a quota that no benchmark exceeds."""
+    return _profile([_attribute(place, "mean") for place in range(k)])
+
+
+@functools.cache
+def mixed_profile() -> Profile:
+    """Return a profile of 16 attributes of all kinds: 6 means, 4 with thresholds, 2 ladders, 3 of few categories, one hashed."""
+    kinds = ["mean"] * 6 + ["above"] * 4 + ["ladder"] * 2 + ["category"] * 3 + ["hashed"]
+    return _profile([_attribute(place, kind) for place, kind in enumerate(kinds)])
+
+
+_KEYS: dict[str, dict[str, Any]] = {
+    "mean": {"low": 0, "high": 1},
+    "above": {"thresholds": [0.3, 0.6]},
+    "ladder": {"low": 0, "high": 1, "rungs": 8},
+    "category": {"categories": ["open", "shut", "ajar"]},
+    "hashed": {"domain": 5000},
+}
+
+
+def _attribute(place: int, kind: str) -> dict[str, Any]:
+    return {"name": f"a{place}", "kind": kind, **_KEYS[kind]}
+
+
+def _profile(attributes: list[dict[str, Any]]) -> Profile:
+    table = {"name": "bench", "epsilon": 1, "quota": 100_000, "period": 1, "attribute": attributes}
+    draft = make_profile({**table, "seed": 0})
+    return replace(draft, seed=search_seed(draft.width, draft.k)[0])
 
 
 @dataclass(frozen=True)
@@ -40,11 +64,11 @@ class _Registry(TimesFromDicts):
     issued: dict[int, tuple[int, float]] = field(default_factory=dict)
 
 
-def small_registry(k: int, devices: int) -> DeviceSource:
-    """So many devices of one profile."""
+def small_registry(profile: Profile, devices: int) -> DeviceSource:
+    """Return so many devices of a profile."""
     ids = np.arange(1, devices + 1, dtype=np.uint32)
     keys = derive_keys(bytes(32), "bench", ids, 1, bytes(16))
-    return _Registry(Keyring([bench_profile(k)], ids, 1, np.zeros(devices), keys))
+    return _Registry(Keyring([profile], ids, 1, np.zeros(devices), keys))
 
 
 class Workload:
@@ -79,7 +103,7 @@ class Workload:
         turn = self._sent + np.arange(size)
         self._sent += size
         who, numbers = turn % len(self._ids), 1 + turn // len(self._ids)
-        readings = np.zeros((size, self.profile.readings), np.int32)
+        readings = np.zeros((size, len(self.profile.questions)), np.int32)
         frames = encode_many(
             self.profile, self._ids[who], self._keys.of(who), numbers, readings, entropy=os.urandom(64)
         )

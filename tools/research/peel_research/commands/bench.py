@@ -88,6 +88,29 @@ def engine(rounds: int, as_json: bool) -> None:
 
 
 @bench.command()
+@click.option(
+    "--reports",
+    multiple=True,
+    type=click.IntRange(1000),
+    help="Reports; repeat it for several sizes. By default 10^5 to 10^8.",
+)
+@click.option(
+    "--devices",
+    multiple=True,
+    type=click.IntRange(10),
+    help="Devices; repeat it for several sizes. By default 10^2 to 10^5.",
+)
+@json_option
+def answers(reports: tuple[int, ...], devices: tuple[int, ...], as_json: bool) -> None:
+    """Measure CPU time and memory of each question of page and API, on sums that are written directly. 10^8 reports take minutes each."""
+    benchmark = import_module("peel_research.bench.answers")
+    many, of = reports or benchmark.REPORTS, devices or benchmark.DEVICES
+    with click.progressbar(length=len(many) * len(of), label="measuring", file=sys.stderr) as bar:
+        figures = benchmark.measure(many, of, on_progress=lambda _: bar.update(1))
+    _print(figures, as_json)
+
+
+@bench.command()
 @json_option
 def receipts(as_json: bool) -> None:
     """Measure the costs of receipts: bytes on the air, time in the gateway, writes to a device's flash."""

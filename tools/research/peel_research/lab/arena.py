@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_gateway.engine.engine import BatchReport
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import ExposureFilter
 from peel_gateway.model.messages import Message, MessageBatch
 from peel_gateway.model.verdict import Layer, Verdict
@@ -27,6 +27,7 @@ from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import LabFleet, Sent
 from peel_research.lab.shifts import Shifts, shifts_of
+from peel_research.lab.single import mechanism_name
 from peel_research.world import World
 from peel_tools.planning.arena import ALPHA
 
@@ -129,7 +130,7 @@ class _Run:
         exposed = attackers[np.isin(attackers, list(self.exposed))]
         return Trial(
             attack=self.attack,
-            mechanism=self.world.profile.mechanism,
+            mechanism=mechanism_name(self.world.profile),
             seed=self.seed,
             poisoned=self.of_poisoned.total(),
             verdicts=self.of_poisoned,
@@ -217,7 +218,7 @@ class _Run:
     def _tipped(self, device: int) -> int:
         """Return the reports until statistics exposed a device. Its batch is judged as a whole, so its log is replayed."""
         profile, log, gaps = self.world.profile, read_log(self.world.store, device), read_gaps(self.world.store)
-        e_process = EProcess(mechanism_of(profile).bets(profile), ALPHA)
+        e_process = EProcess(questions_of(profile).bets(), ALPHA)
         (at,) = replay(profile, e_process, np.array([device]), e_process.new_states(1), log, gaps)
         judged = np.isin(log.verdict, (Verdict.ACCEPTED, Verdict.STATISTICS))
         order = np.sort(np.concatenate([log.arrival[judged], gaps.arrival[gaps.device == device]]))

@@ -113,9 +113,9 @@ def _built_in() -> LabData:
         values=BuiltInTraces(numeric, seed=1).readings(devices, numbers) / READING_ONE,
         low=np.array([attribute.low for attribute in numeric.attributes]),
         high=np.array([attribute.high for attribute in numeric.attributes]),
-        subject=vents.subject,
-        categories=vents.categories,
-        category=BuiltInTraces(vents, seed=1).categories(devices, numbers),
+        subject=vents.attributes[0].name,
+        categories=vents.attributes[0].categories,
+        category=BuiltInTraces(vents, seed=1).readings(devices, numbers)[:, 0].astype(np.int64),
         dropped={},
         rows_dropped=0,
     )

@@ -19,6 +19,7 @@ from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import profiles_for
 from peel_research.lab.shifts import Shifts
+from peel_research.lab.single import mechanism_name
 from peel_research.lab.spread import Spread
 
 __all__ = ["AttackRow", "AttackTable", "Scores", "attack_table", "planned"]
@@ -117,7 +118,7 @@ def attack_table(
     trials: dict[tuple[str, str], list[Trial]] = {}
     for attack, profile in plan:
         progress(attack.name)
-        trials[attack.name, profile.mechanism] = [play(data, profile, attack, scale, seed) for seed in seeds]
+        trials[attack.name, mechanism_name(profile)] = [play(data, profile, attack, scale, seed) for seed in seeds]
     flat = [trial for each in trials.values() for trial in each]
     return AttackTable(
         rows=[_row(each) for each in trials.values()],

@@ -15,6 +15,7 @@ from peel_core.primitives import READING_ONE, codeword
 from peel_core.projection import reconstruct, reconstruction, search_seed
 from peel_research.lab.attacks.record import Course, LabAttack
 from peel_research.lab.data import LabData
+from peel_research.lab.single import KIND_OF, block_of, is_categorical
 from peel_tools.simulation.piece import HONEST, Identity, Piece, sealed_frame
 from peel_tools.simulation.tricks import Workshop
 
@@ -52,9 +53,10 @@ def profiles_for(data: LabData, epsilon: float) -> dict[str, Profile]:
 def _profile(mechanism: str, size: int, attributes: Sequence[Mapping[str, object]], epsilon: float) -> Profile:
     """As wide as the largest mechanism needs: indices are fewer than attributes and categories, or as many."""
     width = max(_WIDTH, size)
-    table = {"name": f"lab_{mechanism}", "mechanism": mechanism, "epsilon": epsilon, "width": width}
-    table |= {"seed": search_seed(width, size)[0], "quota": _QUOTA, "period": _PERIOD, "attribute": attributes}
-    return make_profile(table | ({"force_krr": True} if mechanism == "krr" else {}))
+    table = {"name": f"lab_{mechanism}", "epsilon": epsilon, "width": width}
+    table |= {"seed": search_seed(width, size)[0], "quota": _QUOTA, "period": _PERIOD}
+    more = {"kind": KIND_OF[mechanism]} | ({"force_category": True} if mechanism == "krr" else {})
+    return make_profile(table | {"attribute": [{**attribute, **more} for attribute in attributes]})
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class LabFleet:
 
     def readings(self, devices: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
         """Return the readings of N reports: Q15 [N, k], or categories [N]."""
-        source = self.data.category.astype(np.int32) if self.profile.categorical else self.data.readings
+        source = self.data.category.astype(np.int32) if is_categorical(self.profile) else self.data.readings
         start = devices * (len(source) // len(self.ids))
         return np.asarray(source[(start + numbers) % len(source)])
 
@@ -116,11 +118,11 @@ class LabFleet:
         shape = len(devices), len(numbers)
         who, when = np.repeat(devices, len(numbers)), np.tile(numbers, len(devices))
         unit = np.zeros(shape, np.int64)
-        if self.profile.assigns:
+        if self.profile.units > 1:
             assigned = index_many(self.profile, self.ids[who], self.keyring.keys.of(who), when)
             unit = assigned.astype(np.int64).reshape(shape)
         readings = self.readings(who, when).astype(np.float64)
-        if not self.profile.categorical:
+        if not is_categorical(self.profile):
             readings = readings[np.arange(len(who)), unit.ravel()] / READING_ONE
         blank = Course(
             profile=self.profile,
@@ -132,7 +134,7 @@ class LabFleet:
             sign=np.ones(shape, np.int64),
             leaning=np.sign(self.data.means).astype(np.int64),
             sent=np.ones(shape, np.bool_),
-            rule=np.full(shape, self.profile.rule, np.int64),
+            rule=np.full(shape, block_of(self.profile).rule, np.int64),
         )
         return blank.tossed(np.full(len(devices), self.profile.epsilon))
 
@@ -171,5 +173,5 @@ class LabFleet:
         gamma = reconstruction(self.profile.seed, self.profile.width)
         index, sign, _ = reconstruct(gamma, opened.trits[mine])
         known = index < self.profile.k
-        cell = self.profile.cell(opened.index[mine].astype(np.int64), index.astype(np.int64))
+        cell = self.profile.cell(opened.unit[mine].astype(np.int64), index.astype(np.int64))
         return cell[known], sign[known].astype(np.int64)

@@ -145,10 +145,10 @@ Bounds = Callable[[Goal, int], tuple[float | None, float | None, float | None]]
 
 
 def _harmony_bounds(arena: HarmonyArena) -> Bounds:
-    bets = arena.e_process.bets
-    assert bets.predictions is not None
+    bets, predictions = arena.e_process.bets, arena.e_process.bets.blocks[0].predictions
+    assert predictions is not None
     plus, past = (
-        Capital(bets.predictions.most, bets.predictions.capital[name], bets.late_share) for name in ("plus", "own past")
+        Capital(predictions.most, predictions.capital[name], bets.late_share) for name in ("plus", "own past")
     )
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
@@ -162,12 +162,12 @@ def _harmony_bounds(arena: HarmonyArena) -> Bounds:
 
 
 def _krr_bounds(arena: KrrArena) -> Bounds:
-    sets = arena.e_process.bets.symbol_sets
+    sets = arena.e_process.bets.blocks[0].symbol_sets
     assert sets is not None
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
         size = int(goal.name.split()[0])
-        played = next(each for each in sets.few if each >= size)
+        played = next(each for each in sets.few + sets.many if each >= size)
         most = sets.most + (played - 1) * sets.least
         capital = Capital(most, sets.capital.past / len(sets.few + sets.many), arena.e_process.bets.late_share)
         return steady_bound(capital, goal, n, free=size, lost=size), None, None
@@ -176,12 +176,12 @@ def _krr_bounds(arena: KrrArena) -> Bounds:
 
 
 def _hashing_bounds(arena: HashingArena) -> Bounds:
-    bets = arena.e_process.bets
+    bets, predictions = arena.e_process.bets, arena.e_process.bets.blocks[0].predictions
 
     def bounds(goal: Goal, n: int) -> tuple[float | None, float | None, float | None]:
-        if bets.predictions is None:  # so many hashes that what is said about each is not remembered
+        if predictions is None:  # so many hashes that what is said about each is not remembered
             return None, None, None
-        capital = Capital(bets.predictions.most, bets.predictions.capital["own past"], bets.late_share)
+        capital = Capital(predictions.most, predictions.capital["own past"], bets.late_share)
         anybody = turning_bound(capital, goal, n, arena.hashes)
         sleeper = turning_bound(capital, goal, n, arena.hashes, honest=_SLEPT, lead=most_lead(arena.symbols))
         return min(steady_bound(capital, goal, n, free=arena.hashes), anybody), anybody, sleeper

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.tables import DeviceTallyTable
+from peel_research.lab.single import is_categorical
 
 __all__ = ["Shifts", "shifts_of"]
 
@@ -60,15 +61,14 @@ def _figures(
     profile: Profile, tallies: DeviceTallyTable, rows: Bools, more: tuple[Ints, Ints] = (np.zeros(0, np.int64),) * 2
 ) -> Floats:
     """Unclipped estimates in [0, 1] of the range, float64[figures], nan where there is no report: from some rows, and single reports."""
-    mechanism = mechanism_of(profile)
+    questions = questions_of(profile)
     cell = np.concatenate([tallies.index[rows], more[0]])
     plus = np.concatenate([tallies.plus[rows], more[1] > 0]).astype(np.float64)
     minus = np.concatenate([tallies.minus[rows], more[1] < 0]).astype(np.float64)
-    speaking = mechanism.speaking(profile, cell, plus)
-    total = mechanism.speaking(profile, cell, plus + minus) if mechanism.separate else (plus + minus).sum()
-    least, most = mechanism.chances(profile)
+    speaking = questions.speaking(cell, plus)
+    total = np.bincount(questions.question(cell), plus + minus, questions.count)[questions.of_statistic]
     with np.errstate(invalid="ignore"):
-        return np.asarray((speaking / total - least) / (most - least))
+        return np.asarray((speaking / total - questions.least) / (questions.most - questions.least))
 
 
 def _distance(figures: Floats, truth: Floats) -> float:
@@ -78,5 +78,5 @@ def _distance(figures: Floats, truth: Floats) -> float:
 
 def _worst_lie(profile: Profile, truth: Floats, weight: float) -> float:
     """Return the largest shift of an estimate by lying reports with this share of the weight."""
-    far = np.maximum(1 - truth, truth) if mechanism_of(profile).separate else 1 - truth
+    far = np.maximum(1 - truth, truth) if not is_categorical(profile) else 1 - truth
     return float(weight * np.nanmax(far))

@@ -31,8 +31,8 @@ K = 8
 
 
 def _profile() -> Profile:
-    attributes = [{"name": f"a{i}", "low": -1, "high": 1} for i in range(K)]
-    table = {"name": "promise", "mechanism": "harmony", "epsilon": 1, "seed": 1, "quota": QUOTA, "period": PERIOD}
+    attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(K)]
+    table = {"name": "promise", "epsilon": 1, "seed": 1, "quota": QUOTA, "period": PERIOD}
     return make_profile({**table, "width": 48, "attribute": attributes})
 
 
@@ -59,7 +59,9 @@ class Site(World):
         assigned = index_many(self.profile, self.ids[who], self.keys.of(who), numbers)
         key, seed, width = self.keys.seal[device - 1].tobytes(), self.profile.seed, self.profile.width
         return [
-            sealed_frame(self.profile, device, number, key, codeword(seed, width, int(j), 0))
+            sealed_frame(
+                self.profile, device, number, key, codeword(seed, width, int(j), 0), self.profile.blocks[0].rule
+            )
             for number, j in zip(numbers, assigned, strict=True)
         ]
 

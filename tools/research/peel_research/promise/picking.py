@@ -58,8 +58,8 @@ class Setting:
 
     def profile(self) -> Profile:
         """A Harmony profile."""
-        attributes = [{"name": f"a{i}", "low": -1, "high": 1} for i in range(self.k)]
-        table = {"name": "picking", "mechanism": "harmony", "epsilon": 1, "seed": 1, "width": 48}
+        attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(self.k)]
+        table = {"name": "picking", "epsilon": 1, "seed": 1, "width": 48}
         return make_profile({**table, "quota": self.quota, "period": PERIOD, "attribute": attributes})
 
 

@@ -12,7 +12,7 @@ from peel_research.soak.model import Model
 from peel_tools.device.flash import Changes, Flash, read_bundle, read_outbox
 from peel_tools.device.process import DeviceProcess
 from peel_tools.flashing.device_files import Sources
-from peel_tools.network.relay import Endpoint
+from peel_tools.network import Endpoint
 from peel_tools.simulation.publisher import BrokerAddress
 
 __all__ = ["Bench", "SoakBoard"]

@@ -21,7 +21,7 @@ from peel_core.frame import DEVICE, NUMBER, split
 from peel_core.projection import reconstruct, reconstruction
 from peel_core.topics import device_topic
 from peel_gateway.fleet.snapshot import FleetSnapshot
-from peel_tools.network.packets import Publish
+from peel_tools.network import Publish
 from peel_tools.simulation.piece import HONEST, Piece
 from peel_tools.simulation.truth import Truth
 
@@ -73,7 +73,7 @@ class Model:
         keeper = Truth(truth)
         try:
             keeper.acknowledge([message.id for message in keeper.waiting()])  # simulated flash lives for ever
-            keeper.enrol((device, profile, HONEST) for device in sorted({piece.device for piece in pieces}))
+            keeper.enrol((device, profile, HONEST, None) for device in sorted({piece.device for piece in pieces}))
             sent = keeper.intend(messages, dict.fromkeys(range(len(messages)), _NO_SUMS))
             due = [_key(piece.frame) not in self._excused for piece in pieces]
             keeper.acknowledge([message.id for message, must in zip(sent, due, strict=True) if must])
@@ -88,7 +88,7 @@ class Model:
             raise ValueError("a device has made a frame that does not open with its keys")
         gamma = reconstruction(self._profile.seed, width)
         index, sign, _ = reconstruct(gamma, np.ascontiguousarray(opened.trits[:, : width - 1]))
-        cells = self._profile.cell(opened.index.astype(np.int64), index)
+        cells = self._profile.cell(opened.unit.astype(np.int64), index)
         rows = zip(self._frames.items(), cells.tolist(), index.tolist(), sign.tolist(), strict=True)
         return [
             Piece(device, number, REVOKED if device in self._revoked else HONEST, False, cell, place, face, 0, frame)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from peel_core.topics import LANES
 from peel_research.soak.errors import CannotError
+from peel_tools.servers import Server
 from peel_tools.servers.postgres import PostgresServer
-from peel_tools.servers.process import Server
 
 __all__ = ["STORES", "FileStore", "ServerStore", "SoakStore"]
 

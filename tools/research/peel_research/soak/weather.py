@@ -7,8 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from peel_tools.network.packets import Publish, Splitter
-from peel_tools.network.relay import Endpoint, Line, Relay, receive, send
+from peel_tools.network import Endpoint, Line, Publish, Relay, Splitter, receive, send
 
 __all__ = ["Weather"]
 

@@ -28,10 +28,12 @@ def rows(data: LabData) -> list[Accuracy]:
     return list(accuracy(data, seeds=SEEDS))
 
 
+@pytest.mark.slow
 def test_every_mechanism_has_a_row(rows: list[Accuracy]) -> None:
     assert [row.mechanism for row in rows] == [kind.name for kind in MECHANISMS]
 
 
+@pytest.mark.slow
 def test_measured_is_expected(rows: list[Accuracy]) -> None:
     """MSE(PEEL) = MSE(LDP) + Delta_n: means over seeds within two and a half of their 95% intervals, about 5 standard errors."""
     for row in rows:
@@ -40,6 +42,7 @@ def test_measured_is_expected(rows: list[Accuracy]) -> None:
             assert abs(spread.mean - theory) < 2.5 * (spread.high - spread.mean), (row.mechanism, form)
 
 
+@pytest.mark.slow
 def test_peel_costs_nothing_where_reports_are_signs_or_categories(rows: list[Accuracy]) -> None:
     """Not approximately: the estimates through the encoder are the same. Piecewise loses its number, the dense ones all but one entry."""
     same = {row.mechanism for row in rows if row.peel == row.plain}

@@ -22,6 +22,7 @@ from peel_research.lab.attacks.record import Course, Needs, Place
 from peel_research.lab.data import load_data
 from peel_research.lab.exposure import planned
 from peel_research.lab.fleet import Frames, Ints, LabFleet, profiles_for
+from peel_research.lab.single import block_of
 
 DATA = load_data(None)
 PROFILES = profiles_for(DATA, 1.0)
@@ -31,7 +32,7 @@ SMALL = Scale(devices=20, reports=40, rounds=2, seeds=1)
 def _course(profile: Profile, devices: int = 4, reports: int = 5000) -> Course:
     shape = (devices, reports)
     rng = np.random.default_rng(5)
-    unit = rng.integers(0, profile.assignments, shape)
+    unit = rng.integers(0, profile.units, shape)
     blank = Course(
         profile=profile,
         rng=rng,
@@ -42,7 +43,7 @@ def _course(profile: Profile, devices: int = 4, reports: int = 5000) -> Course:
         sign=np.ones(shape, np.int64),
         leaning=np.ones(profile.k, np.int64),
         sent=np.ones(shape, np.bool_),
-        rule=np.full(shape, profile.rule),
+        rule=np.full(shape, block_of(profile).rule),
     )
     return blank.tossed(np.full(devices, profile.epsilon))
 
@@ -62,14 +63,14 @@ def test_an_honest_course_is_tossed_by_the_rule() -> None:
     for mechanism in ("krr", "hashing"):
         course = _course(PROFILES[mechanism])
         told = (course.index == course.symbol(1)).mean()
-        assert told == pytest.approx(PROFILES[mechanism].likeliest, abs=0.02)
+        assert told == pytest.approx(PROFILES[mechanism].blocks[0].likeliest, abs=0.02)
 
 
 def test_what_speaks_for_a_category_is_what_the_numbers_hash_makes_of_it() -> None:
     course = _course(PROFILES["hashing"])
     profile = course.profile
-    for category in range(profile.domain):
-        expected = hashed(course.unit, category, profile.k, profile.domain)
+    for category in range(block_of(profile).domain):
+        expected = hashed(course.unit, category, profile.k, block_of(profile).domain)
         assert (course.symbol(category) == expected).all()
     assert (_course(PROFILES["krr"]).symbol(2) == 2).all()
 
@@ -99,7 +100,7 @@ def test_a_hidden_budget_is_not_in_the_frame_and_a_declared_one_is() -> None:
     course = _course(PROFILES["harmony"])
     hidden, declared = (LAB_ATTACKS[f"another_budget_{how}"].say for how in ("hidden", "declared"))
     assert hidden is not None and declared is not None
-    assert (hidden(course).rule == PROFILES["harmony"].rule).all()
+    assert (hidden(course).rule == PROFILES["harmony"].blocks[0].rule).all()
     assert declared(course).rule[0, 0] / RULE_ONE == pytest.approx(np.tanh(1.0), abs=1e-6)
     assert (hidden(course).sign > 0).mean() == pytest.approx((1 + np.tanh(1.0)) / 2, abs=0.02)
 
@@ -181,7 +182,7 @@ def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_expos
     assert attack.say is not None
     said = attack.say(course)
     mine = course.unit == 0
-    harm = said.sign[mine].mean() / (PROFILES["harmony"].rule / RULE_ONE)
+    harm = said.sign[mine].mean() / (PROFILES["harmony"].blocks[0].rule / RULE_ONE)
     assert harm == pytest.approx(1.28, abs=0.02)
     assert (said.sign[~mine] == course.sign[~mine]).all() and (said.index == course.unit).all()
     trial = play(DATA, PROFILES["harmony"], attack, QUICK, seed=1)
@@ -191,7 +192,7 @@ def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_expos
 def test_supports_of_hashed_reports_are_counted_under_the_hash_of_their_number() -> None:
     """An always-target device moves the target's share by the cap, three times as far as a liar: under another hash, hardly at all."""
     trial = play(DATA, PROFILES["hashing"], LAB_ATTACKS["biased_coin_always"], QUICK, seed=1)
-    assert trial.shifts.undefended == pytest.approx(PROFILES["hashing"].cap * trial.shifts.liar, rel=0.3)
+    assert trial.shifts.undefended == pytest.approx(PROFILES["hashing"].blocks[0].cap * trial.shifts.liar, rel=0.3)
 
 
 @pytest.mark.parametrize("mechanism", ["harmony", "krr", "hashing"])

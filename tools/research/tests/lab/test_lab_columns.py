@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which columns the lab takes for readings: clocks, identifiers and places are none, and odd files are explained."""
+"""The lab leaves out clocks, identifiers and places, and explains odd files."""
 
 from __future__ import annotations
 

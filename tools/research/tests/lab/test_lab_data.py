@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the lab makes of a CSV file: which columns it takes, how it scales them, what it leaves out and why."""
+"""The lab reads a CSV file: it scales the columns that it uses, and names the others with the reason."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ POINTS = 20_001
 
 
 def midpoints(low: float, high: float, count: int) -> tuple[Floats, float]:
-    """Where an integral is sampled, and how wide each piece is."""
+    """Return the points at which an integral is sampled, and the width of each piece."""
     step = (high - low) / count
     return np.asarray(low + (np.arange(count) + 0.5) * step, np.float64), step
 
@@ -51,7 +51,7 @@ def some_inputs(mechanism: Mechanism) -> NDArray[Any]:
 
 
 def estimates(mechanism: Mechanism, t: Floats) -> Floats:
-    """What each report alone estimates, float64[N, size]: `decode` is affine, so it is known by what it makes of unit vectors."""
+    """Return the estimate from each report alone, float64[N, size]. `decode` is affine, so unit vectors determine it."""
     nothing = mechanism.decode(np.zeros(mechanism.width))
     matrix = np.stack([mechanism.decode(unit) for unit in np.eye(mechanism.width)]) - nothing
     return np.asarray(nothing + t @ matrix)

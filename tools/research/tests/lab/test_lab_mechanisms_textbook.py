@@ -74,7 +74,7 @@ def _hadamard(values: Values) -> float:
 _MEMBERS = 2
 _OWN = _MEMBERS * e / (_MEMBERS * e + SIZE - _MEMBERS)
 _KEPT = 1 - 1 / (1 + exp(EPSILON / 2))
-"""How often a permanent bit of RAPPOR is the true one."""
+"""The probability that a permanent bit of RAPPOR is the true one."""
 VARIANCES: Mapping[str, Callable[[Values], float]] = {
     "harmony": _one_sign,
     "duchi-1": _one_sign,
@@ -107,7 +107,7 @@ def test_estimates_scatter_as_the_papers_say(kind: type[Mechanism]) -> None:
 
 @EACH
 def test_no_report_is_seen_too_often_for_one_value_and_too_seldom_for_another(kind: type[Mechanism]) -> None:
-    """What reports can be told apart by: all of it where they are few, their first figures' signs or sizes where they are many."""
+    """Compare whole reports where few are possible, and the signs or sizes of their first numbers where many are."""
     mechanism, rng = made(kind, 3), np.random.default_rng(12)
     inputs, draws = extremes(mechanism), 60_000
     seen = [_told(mechanism, mechanism.perturb(np.repeat(value[None], draws, axis=0), rng)) for value in inputs]
@@ -123,7 +123,7 @@ def test_no_report_is_seen_too_often_for_one_value_and_too_seldom_for_another(ki
 
 
 def _told(mechanism: Mechanism, reports: NDArray[Any]) -> dict[tuple[int, ...], int]:
-    """How often each report came; real numbers in steps."""
+    """Return the count of each report. Real numbers are rounded down to steps."""
     rows = reports.reshape(len(reports), -1).astype(np.float64)
     if mechanism.name in ("piecewise", "laplace", "sphere"):
         rows = np.floor(rows * {"piecewise": 2, "laplace": 0.1, "sphere": 1}[mechanism.name])

@@ -72,7 +72,7 @@ def test_another_budget_leaves_the_very_same_message(k: int) -> None:
 
 @pytest.mark.parametrize("attack", ["noise on y, 1%", "noise on y, 10%", "random message", "another Phi"])
 def test_what_leaves_the_codebook_is_exposed_where_nothing_is_rounded(attack: str) -> None:
-    """Where the residual's claim holds; on the wire that the paper describes, small changes drown in rounding."""
+    """The residual's claim holds without rounding. On the wire that the paper describes, rounding hides small changes."""
     outcome = outcomes(64)[attack]
     assert outcome.exposed_exact == 1
     assert outcome.unseen_exact == 0

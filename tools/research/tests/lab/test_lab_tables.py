@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `peel lab tables` prints: the figures that others read, the page, and the bound that an insider is held against."""
+"""`peel lab tables` prints the figures that other programs read, the page, and the bound on an insider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from peel_core.hashing import hashed
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.cells import times
-from peel_research.lab.insider import FRACTIONS, Capital, most_lead, plus_bound, turning_bound
+from peel_research.lab.insider import FRACTIONS, Capital, insider_table, most_lead, plus_bound, turning_bound
 from peel_research.lab.page import page
 from peel_research.lab.words import sections, summary
 from peel_tools.cli import main
@@ -72,6 +72,14 @@ def test_an_insider_comes_close_to_his_bound_and_never_beyond(figures: dict[str,
         assert row["newcomer"] <= row["steady"] <= (row["bound"] or row["cap"]) <= row["cap"], row
 
 
+@pytest.mark.parametrize("categories", [2, 3])
+def test_a_file_with_few_categories_has_its_bounds(categories: int) -> None:
+    """A door that is open, shut or ajar: sets of two categories are more than half of them."""
+    rows = insider_table(1.0, 2, categories, quick=True)
+    assert {row.mechanism for row in rows} == {"harmony", "krr", "hashing"}
+    assert all(row.steady is None or row.newcomer <= row.steady <= row.cap for row in rows), rows
+
+
 def test_every_mechanism_that_devices_run_is_in_the_tables(figures: dict[str, Any]) -> None:
     for table in ("attacks", "insider"):
         assert {row["mechanism"] for row in figures[table]} == {"harmony", "krr", "hashing"}, table
@@ -89,7 +97,7 @@ def test_the_bound_holds_for_a_sleeper_too() -> None:
 
 
 def test_plus_and_minus_have_the_same_capital() -> None:
-    predictions = HarmonyArena(1.0, 8).e_process.bets.predictions
+    predictions = HarmonyArena(1.0, 8).e_process.bets.blocks[0].predictions
     assert predictions is not None and predictions.capital["plus"] == predictions.capital["minus"]
 
 
@@ -129,7 +137,7 @@ def test_an_interval_that_is_cut_off_on_one_side_is_not_made_smaller() -> None:
 
 
 def _capital(arena: HarmonyArena | HashingArena, name: str) -> Capital:
-    predictions = arena.e_process.bets.predictions
+    predictions = arena.e_process.bets.blocks[0].predictions
     assert predictions is not None
     return Capital(predictions.most, predictions.capital[name], arena.e_process.bets.late_share)
 

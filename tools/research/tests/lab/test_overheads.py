@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What defences cost: formulas that give what is printed, or say that they do not; real primitives; frames of the real core."""
+"""The costs of defences come from formulas that reproduce the papers, or say where they do not; primitives and frames are real."""
 
 from __future__ import annotations
 

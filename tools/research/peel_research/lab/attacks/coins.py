@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.mechanisms import mechanism_of
+from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.verdict import Layer
 from peel_gateway.screening.e_process import FRESH, EProcess, Events
 from peel_research.lab.attacks.readings import TALKATIVE, TARGET
 from peel_research.lab.attacks.record import Course, LabAttack, Needs, Place, Say
+from peel_research.lab.single import block_of, hash_domain, is_categorical
 from peel_tools.planning.arena import ALPHA
 
 __all__ = ["COIN_ATTACKS", "biased"]
@@ -40,7 +41,7 @@ def biased(strength: float) -> Say:
 
     def say(course: Course) -> Course:
         often = course.chance(strength)
-        if course.profile.categorical:
+        if is_categorical(course.profile):
             k, wanted = course.profile.k, course.symbol(TARGET)
             return course.saying(np.where(often, wanted, (wanted + course.rng.integers(1, k, often.shape)) % k), 1)
         return course.saying(course.unit, np.where(often, 1, -1))
@@ -55,8 +56,8 @@ def _own_directions(course: Course) -> Course:
 
 def _half_of_the_categories(course: Course) -> Course:
     """Any of the lower half; of symbols, the one that most of them hash to."""
-    half, symbols = course.profile.domain // 2, np.arange(course.profile.k)
-    if not course.profile.hash_domain:
+    half, symbols = block_of(course.profile).domain // 2, np.arange(course.profile.k)
+    if not hash_domain(course.profile):
         return course.saying(course.rng.integers(0, half, course.unit.shape), 1)
     votes = sum((course.symbol(category)[:, :, None] == symbols).astype(np.int64) for category in range(half))
     return course.saying(np.argmax(votes, axis=2), 1)
@@ -94,19 +95,19 @@ def _without_noise(course: Course) -> Course:
 
 def _at_the_bound(course: Course) -> Course:
     """As often as an honest coin may at most."""
-    return biased(course.profile.likeliest)(course)
+    return biased(block_of(course.profile).likeliest)(course)
 
 
 def _designed(course: Course) -> Course:
     """Categories drawn from a distribution of the attacker's own, the same for all his devices."""
-    domain = course.profile.domain
+    domain = block_of(course.profile).domain
     return course.saying(course.rng.choice(domain, course.unit.shape, p=course.rng.dirichlet(np.full(domain, 0.3))), 1)
 
 
 def _shared(course: Course) -> Course:
     """One of a few categories for each report, evenly, and what it hashes to."""
     return course.saying(
-        course.symbol(course.rng.integers(0, min(_SHARED, course.profile.domain), course.unit.shape)), 1
+        course.symbol(course.rng.integers(0, min(_SHARED, block_of(course.profile).domain), course.unit.shape)), 1
     )
 
 
@@ -114,17 +115,17 @@ def _patterned(course: Course) -> Course:
     """Draw how many categories the report should support, as honest reports do, and say the symbol that comes nearest to that and supports
     most targets: each counts as much as one category too many or too few."""
     profile, symbols = course.profile, np.arange(course.profile.k)
-    support = [course.symbol(category)[:, :, None] == symbols for category in range(profile.domain)]
-    targets = np.sum(support[: min(_PATTERN_TARGETS, profile.domain // 2)], axis=0)
-    likely = (profile.likeliest + (profile.domain - 1) / profile.k) / profile.domain
-    drawn = course.rng.binomial(profile.domain, likely, course.unit.shape)
+    support = [course.symbol(category)[:, :, None] == symbols for category in range(block_of(profile).domain)]
+    targets = np.sum(support[: min(_PATTERN_TARGETS, block_of(profile).domain // 2)], axis=0)
+    likely = (block_of(profile).likeliest + (block_of(profile).domain - 1) / profile.k) / block_of(profile).domain
+    drawn = course.rng.binomial(block_of(profile).domain, likely, course.unit.shape)
     return course.saying(np.argmax(targets - np.abs(np.sum(support, axis=0) - drawn[:, :, None]), axis=2), 1)
 
 
 def _minding_the_bets(course: Course) -> Course:
     """Plus, or the target, unless that would bring the capital of the bets on oneself near the limit."""
     profile = course.profile
-    e_process = EProcess(mechanism_of(profile).bets(profile), ALPHA)
+    e_process = EProcess(questions_of(profile).bets(), ALPHA)
     wanted, other = biased(1.0)(course), biased(0.0)(course)
     took = np.array([_walk(e_process, wanted, other, row) for row in range(len(course.devices))])
     return course.saying(np.where(took, wanted.index, other.index), np.where(took, wanted.sign, other.sign))
@@ -139,9 +140,9 @@ def _walk(e_process: EProcess, wanted: Course, other: Course, row: int) -> npt.N
 
 def _events(course: Course, row: int) -> Events:
     cell = course.profile.cell(course.unit[row], course.index[row])
-    unit, symbol = mechanism_of(course.profile).toss(course.profile, cell, course.sign[row])
+    unit, symbol = questions_of(course.profile).toss(cell, course.sign[row])
     zero = np.zeros(len(unit), np.int64)
-    cohort = zero if course.profile.categorical else course.leaning[unit]
+    cohort = zero if is_categorical(course.profile) else course.leaning[unit]
     return Events(
         row=zero, number=np.arange(1, len(unit) + 1), unit=unit, symbol=symbol, cohort=cohort, kind=zero + FRESH
     )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from peel_gateway.model.verdict import Layer
 from peel_research.lab.attacks.readings import TALKATIVE
 from peel_research.lab.attacks.record import Course, LabAttack, Needs, Place
+from peel_research.lab.single import is_categorical
 
 __all__ = ["PAPER_ATTACKS", "keep_probability", "preserved_budgets"]
 
@@ -39,7 +40,7 @@ def preserved_budgets(devices: int, epsilon: float, rng: np.random.Generator) ->
 def _any_output(course: Course) -> Course:
     """The kernel over the whole range of outputs."""
     k, rng = course.profile.k, course.rng
-    faces = 1 if course.profile.categorical else 2
+    faces = 1 if is_categorical(course.profile) else 2
     kept = course.chance(keep_probability(course.profile.epsilon, faces * k - 1))
     other = rng.integers(1, faces * k, kept.shape)
     own = course.index + k * (course.sign < 0)

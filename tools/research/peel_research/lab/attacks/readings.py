@@ -11,6 +11,7 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_core.primitives import READING_ONE
 from peel_research.lab.attacks.record import LabAttack, Needs, Place
+from peel_research.lab.single import block_of, is_categorical
 
 __all__ = ["READING_ATTACKS", "TALKATIVE", "TARGET"]
 
@@ -26,17 +27,17 @@ _HONEST_COIN = "The coin is honest for some reading in range. Every private repo
 
 
 def _extreme(profile: Profile, readings: Readings, _: np.random.Generator) -> Readings:
-    return np.full_like(readings, TARGET if profile.categorical else READING_ONE)
+    return np.full_like(readings, TARGET if is_categorical(profile) else READING_ONE)
 
 
 def _nudged(profile: Profile, readings: Readings, rng: np.random.Generator) -> Readings:
-    if profile.categorical:
+    if is_categorical(profile):
         return np.where(rng.random(readings.shape) < 0.5, TARGET, readings).astype(np.int32)
     return np.minimum(readings + _NUDGE, READING_ONE).astype(np.int32)
 
 
 def _random(profile: Profile, readings: Readings, rng: np.random.Generator) -> Readings:
-    low, high = (0, profile.domain - 1) if profile.categorical else (-READING_ONE, READING_ONE)
+    low, high = (0, block_of(profile).domain - 1) if is_categorical(profile) else (-READING_ONE, READING_ONE)
     return rng.integers(low, high + 1, readings.shape).astype(np.int32)
 
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_core.hashing import hashed
-from peel_core.primitives import EPSILON_ONE, RULE_ONE
+from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
 from peel_gateway.model.verdict import Layer
+from peel_research.lab.single import block_of, hash_domain, is_categorical, mechanism_name
 from peel_tools.simulation.tricks import Transform
 
 __all__ = ["Course", "LabAttack", "Lie", "Needs", "Place", "Say"]
@@ -80,9 +81,9 @@ class Course:
     def symbol(self, category: Ints | int) -> Ints:
         """Return the symbol that supports a category: the category itself, or its hash for each number. int64[A, M]."""
         profile = self.profile
-        if not profile.hash_domain:
+        if not hash_domain(profile):
             return np.broadcast_to(np.asarray(category, np.int64), self.unit.shape)
-        return hashed(self.unit, category, profile.k, profile.hash_domain)
+        return hashed(self.unit, category, profile.k, hash_domain(profile))
 
     def chance(self, probability: float) -> Bools:
         """A coin for each report, bool[A, M]."""
@@ -91,7 +92,7 @@ class Course:
     def tossed(self, epsilon: Floats) -> Course:
         """Answers that the mechanism gives with another budget for each device, float64[A]; the frames say nothing of it."""
         told = self._rules(epsilon) / RULE_ONE
-        if self.profile.categorical:
+        if is_categorical(self.profile):
             other = self.rng.integers(0, self.profile.k, told.shape)
             own = self.symbol(self.value.astype(np.int64))
             return self.saying(np.where(self.rng.random(told.shape) < told, own, other), 1)
@@ -104,7 +105,7 @@ class Course:
 
     def _rules(self, epsilon: Floats) -> Ints:
         """The rule of each report, int64[A, M]."""
-        rules = [self.profile.rule_at(round(each * EPSILON_ONE)) for each in epsilon.tolist()]
+        rules = [rule(round(each * EPSILON_ONE), block_of(self.profile).outcomes) for each in epsilon.tolist()]
         return np.broadcast_to(np.array(rules, np.int64)[:, None], self.unit.shape)
 
 
@@ -144,7 +145,7 @@ class LabAttack:
 
     def fits(self, profile: Profile) -> bool:
         """Whether it can be committed with this profile."""
-        return profile.mechanism in self.mechanisms and profile.size >= self.least
+        return mechanism_name(profile) in self.mechanisms and profile.size >= self.least
 
     def numbers(self, profile: Profile, reports: int) -> int:
         """Numbers that an attacker's device uses while an honest one uses so many."""

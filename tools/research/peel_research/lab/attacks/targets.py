@@ -11,6 +11,7 @@ import numpy as np
 from peel_gateway.model.verdict import Layer
 from peel_research.lab.attacks.readings import TALKATIVE
 from peel_research.lab.attacks.record import Course, LabAttack, Needs, Place
+from peel_research.lab.single import is_categorical
 
 __all__ = ["TARGET_ATTACKS"]
 
@@ -43,7 +44,7 @@ def _wasting_reports(course: Course) -> Course:
 def _random_output(course: Course) -> Course:
     """Any codeword, evenly: the random perturbed value of Cao, Jia and Gong."""
     shape = course.unit.shape
-    sign = 1 if course.profile.categorical else np.where(course.chance(0.5), 1, -1)
+    sign = 1 if is_categorical(course.profile) else np.where(course.chance(0.5), 1, -1)
     return course.saying(course.rng.integers(0, course.profile.k, shape), sign)
 
 

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peel_core import MECHANISMS, hash_family
+from peel_core import hash_family
 from peel_core.batch import perturb_many
 from peel_core.hashing import hashed, supports
-from peel_core.primitives import EPSILON_ONE, READING_ONE, RULE_ONE
+from peel_core.kinds import CHOICE, HASHED, SIGN
+from peel_core.primitives import EPSILON_ONE, READING_ONE, RULE_ONE, CoreBlock
 from peel_core.primitives import rule as core_rule
 from peel_research.lab.mechanisms.base import Categorical, Indicators, Mechanism, Natural, Reports
 from peel_research.lab.mechanisms.one_sign import OneSign
@@ -24,8 +25,8 @@ __all__ = ["Harmony", "Krr", "LocalHashing", "RandomisedResponse"]
 class _OnDevices(Mechanism):
     """Tosses the core's coins. Budgets are rounded down to 2^-20, readings to 2^-15, and the rule is rounded down, as on devices."""
 
-    core_name: ClassVar[str]
-    """Its name in the core."""
+    form: ClassVar[int]
+    """The form of its questions in the core."""
 
     @property
     def symbols(self) -> int:
@@ -49,20 +50,23 @@ class _OnDevices(Mechanism):
     def _toss(
         self, words: NDArray[np.uint32], readings: NDArray[Any], rng: np.random.Generator, domain: int = 0
     ) -> tuple[Ints, Ints]:
-        mechanism, rule = MECHANISMS[self.core_name].id, core_rule(self._epsilon_q20, self.outcomes)
-        tossed = perturb_many(mechanism, rule, self.symbols, words, readings, entropy=rng.bytes(32), domain=domain)
+        rule = core_rule(self._epsilon_q20, self.outcomes)
+        questions = self.symbols if self.form == SIGN else 1
+        blocks = [CoreBlock(self.form, 1, questions, self.symbols // questions, domain, rule)]
+        tossed = perturb_many(blocks, max(2, self.symbols), words, readings, entropy=rng.bytes(32))
         return tossed[0].astype(np.int64), tossed[1].astype(np.int64)
 
 
 def _words(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """Return the index words of report numbers, which are public and not chosen by the device."""
-    return rng.integers(2**32, size=count, dtype=np.uint32)
+    """Return the two index words of each report number, which the device does not choose."""
+    return rng.integers(2**32, size=(count, 2), dtype=np.uint32)
 
 
 class Harmony(_OnDevices, OneSign):
     """A sign for one attribute, P(+) = 1/2 (1 + x tanh(eps/2)) (Nguyen et al. 2016). A report is (attribute, sign), int64[N, 2]."""
 
-    name = core_name = "harmony"
+    name = "harmony"
+    form = SIGN
 
     @property
     def outcomes(self) -> int:
@@ -76,7 +80,8 @@ class Harmony(_OnDevices, OneSign):
 class Krr(_OnDevices, Natural, Indicators):
     """The true category with probability keep, otherwise any (Kairouz et al. 2016). A report is a category, int64[N]."""
 
-    name = core_name = "krr"
+    name = "krr"
+    form = CHOICE
 
     @property
     def own(self) -> float:
@@ -87,7 +92,7 @@ class Krr(_OnDevices, Natural, Indicators):
         return (1 - self.keep) / self.size
 
     def perturb(self, values: NDArray[Any], rng: np.random.Generator) -> Reports:
-        return self._toss(np.zeros(len(values), np.uint32), values, rng)[0]
+        return self._toss(np.zeros((len(values), 2), np.uint32), values, rng)[0]
 
     def entries(self, reports: Reports) -> tuple[Ints, Floats]:
         return reports, np.ones(len(reports))
@@ -116,7 +121,8 @@ class LocalHashing(_OnDevices, Natural, Categorical):
     The statistic has an entry per pair of hash and symbol, a cell; a frame carries the symbol, and the report's number the hash.
     """
 
-    name = core_name = "hashing"
+    name = "hashing"
+    form = HASHED
 
     @property
     def symbols(self) -> int:
@@ -139,7 +145,7 @@ class LocalHashing(_OnDevices, Natural, Categorical):
         words = _words(len(values), rng)
         symbol, _ = self._toss(words, values, rng, domain=self.size)
         return np.stack(
-            [(words.astype(np.uint64) * np.uint64(self.hashes) >> np.uint64(32)).astype(np.int64), symbol], axis=1
+            [(words[:, 1].astype(np.uint64) * np.uint64(self.hashes) >> np.uint64(32)).astype(np.int64), symbol], axis=1
         )
 
     def entries(self, reports: Reports) -> tuple[Ints, Floats]:

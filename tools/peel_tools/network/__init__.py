@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""A relay for TCP connections, and MQTT packets as they pass through it."""
