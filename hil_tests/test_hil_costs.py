@@ -38,7 +38,7 @@ def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
 @pytest.mark.boards("pico")
 def test_the_native_module_is_small(board: str) -> None:
     size = build_natmod("armv6m").stat().st_size
-    assert size <= 10 * 1024
+    assert size <= 12 * 1024
     documented = documented_figures()
     assert documented is None or size == documented["mpy_bytes_armv6m"], TAKE_AGAIN
 

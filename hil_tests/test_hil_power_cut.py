@@ -15,7 +15,7 @@ from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
 from peel_hil.listener import Tap
 from peel_hil.site import TRACES, BoardSite
-from peel_tools.servers.process import free_port
+from peel_tools.servers import free_port
 
 TIMEOUT_MS = 1500
 CUTS = {"mps2": 32, "pico": 8}

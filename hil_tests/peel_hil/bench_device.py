@@ -27,17 +27,21 @@ __all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]
 REPORTS = 16
 """Reports per measurement: four times the reports of one block of the generator, so that refills are included."""
 
-# mechanism, k, domain, width
-_SIZES = {"k16": (1, 16, 0, 48), "k64": (1, 64, 0, 64), "k252": (1, 252, 0, 252), "hashing": (3, 3, 65535, 48)}
+# form, questions, symbols, domain, width
+_SIZES = {
+    "k16": (1, 16, 1, 0, 48),
+    "k64": (1, 64, 1, 0, 64),
+    "k252": (1, 252, 1, 0, 252),
+    "hashing": (3, 1, 3, 65535, 48),
+}
 _SETUP = f"""
 import peelcore
 drbg = peelcore.drbg()
 peelcore.drbg_seed(drbg, bytes((i * 167 + 13) & 255 for i in range(48)))
-def bench(mechanism, k, domain, width, cached):
-    rule = peelcore.rule(1 << 20, k if domain else 2)
-    keys = b"sixteen byte key", b"another such key"
-    encoder = peelcore.encoder(mechanism, 0, 1, 1, k, domain, width, 12345, rule, *keys, cached)
-    readings, out = [domain - 1] if domain else [j * 97 % 32768 for j in range(k)], bytearray(128)
+def bench(form, questions, symbols, domain, width, cached):
+    blocks = [(form, 1, questions, symbols, domain, peelcore.rule(1 << 20, max(symbols, 2)))]
+    encoder = peelcore.encoder(0, 1, 1, width, 12345, blocks, b"sixteen byte key", b"another such key", cached)
+    readings, out = [domain - 1] if domain else [j * 97 % 32768 for j in range(questions)], bytearray(128)
     for number in range(1, {REPORTS} + 1):
         peelcore.encode(out, encoder, drbg, number, readings)
 """
@@ -62,7 +66,8 @@ import json
 sizes = {"drbg": len(peelcore.drbg())}
 for k, width in ((16, 48), (252, 252)):
     for cached in (False, True):
-        made = peelcore.encoder(1, 0, 1, 1, k, 0, width, 12345, peelcore.rule(1 << 20, 2), bytes(16), bytes(16), cached)
+        blocks = [(1, 1, k, 1, 0, peelcore.rule(1 << 20, 2))]
+        made = peelcore.encoder(0, 1, 1, width, 12345, blocks, bytes(16), bytes(16), cached)
         sizes["encoder_k%d%s" % (k, "_cached" if cached else "")] = len(made)
 print(json.dumps(sizes))
 """

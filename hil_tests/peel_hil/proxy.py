@@ -11,8 +11,19 @@ import socket
 import threading
 from collections.abc import Callable
 
-from peel_tools.network.packets import PUBACK, Publish, Splitter, acknowledged, kind
-from peel_tools.network.relay import Endpoint, Line, LineCutError, Relay, receive, send
+from peel_tools.network import (
+    PUBACK,
+    Endpoint,
+    Line,
+    LineCutError,
+    Publish,
+    Relay,
+    Splitter,
+    acknowledged,
+    kind,
+    receive,
+    send,
+)
 
 __all__ = ["MeddledLine", "Meddler", "Proxy"]
 

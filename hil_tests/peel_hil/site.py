@@ -14,7 +14,7 @@ from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import read_log
 from peel_tools.servers.broker import Broker
-from peel_tools.servers.site import Site
+from peel_tools.servers.gateway import Site
 
 __all__ = ["TRACES", "BoardSite"]
 
@@ -25,7 +25,6 @@ _SETTINGS = {"batch_seconds": 0.02, "fleet_reload_seconds": 0.2, "mqtt_receipt_s
 
 _PROFILE_TEXT = """\
 name = "{name}"
-mechanism = "harmony"
 epsilon = {epsilon}
 width = 48
 seed = 1
@@ -33,12 +32,14 @@ quota = {quota}
 period = {period}
 
 [[attribute]]
+kind = "mean"
 name = "temperature"
 unit = "degC"
 low = -10
 high = 50
 
 [[attribute]]
+kind = "mean"
 name = "humidity"
 unit = "%"
 low = 0

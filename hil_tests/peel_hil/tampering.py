@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from peel_core.frame import DEVICE, FLAG_UNSEALED, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT, split
 from peel_hil.proxy import MeddledLine
-from peel_tools.network.packets import Publish
+from peel_tools.network import Publish
 
 __all__ = ["TRICKS", "Tamperer"]
 
@@ -22,7 +22,7 @@ _DELAY_SECONDS = 0.3
 
 # Bytes of a frame in which a flipped bit is detected, and by which verdict. Byte 0 is not included: its bits differ in meaning.
 _FLIPS = {
-    "mechanism": (range(1, 2), "malformed"),
+    "reserved": (range(1, 2), "malformed"),
     "profile": (range(PROFILE.start, PROFILE.end), "profile"),
     "device": (range(DEVICE.start, DEVICE.end), "device"),
     "number": (range(NUMBER.start, NUMBER.end), "seal"),

@@ -113,17 +113,22 @@ def _rule(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield f"rule {case['epsilon']} {case['k']}", _code(case) or str(case["rule"])
 
 
-def _perturb(mechanism: int, case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _blocks(blocks: list[list[int]]) -> str:
+    return ",".join(":".join(map(str, block)) for block in blocks) or "-"
+
+
+def _perturb(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "new", "ok"
     yield f"seed {case['entropy']}", "ok"
-    command = f"perturb {mechanism} {case['rule']} {case['k']} {case.get('domain', 0)} {case.get('index_word', 0)} "
-    command += _ints(case["readings"])
+    words = " ".join(map(str, case["words"]))
+    command = f"perturb {case['width']} {_blocks(case['blocks'])} {words} {_ints(case['readings'])}"
     yield command, f"{case['index']} {case['minus']}"
     yield "bytes 4", int(case["next_word"]).to_bytes(4, "little").hex()
 
 
 def _index(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield f"index {case['index_key']} {case['header']} {case['limit']}", str(case["index"])
+    found = " ".join(map(str, (*case["words"], case["unit"])))
+    yield f"unit {case['index_key']} {case['header']} {_blocks(case['blocks'])}", found
 
 
 def _projection(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -132,11 +137,8 @@ def _projection(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _device(encoder: dict[str, Any]) -> str:
-    fields = (
-        *("flags", "mechanism", "profile", "device", "k", "domain", "width", "seed", "rule"),
-        *("seal_key", "index_key"),
-    )
-    return "device " + " ".join(str(encoder[field]) for field in fields)
+    fields = ("flags", "profile", "device", "width", "seed", "seal_key", "index_key")
+    return "device " + " ".join([*(str(encoder[field]) for field in fields), _blocks(encoder["blocks"])])
 
 
 def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -146,7 +148,7 @@ def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for report in case["reports"]:
         yield f"encode {report['number']} {_ints(report['readings'])}", report["frame"]
         if case["encoder"]["flags"] & 1:  # unsealed: the expected content is visible in the frame
-            found = f"{case['encoder']['rule']} {report['frame'][2 * TRITS_AT :]}"
+            found = f"{report['rule']} {report['frame'][2 * TRITS_AT :]}"
             yield f"frame {case['encoder']['width']} - {report['frame']}", found
 
 
@@ -156,7 +158,7 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"seed {case['entropy']}", "ok"
     # the driver checks a device when it is set, so a fault of the encoder itself shows there
     failure = str(_code(case))
-    encoder_fault = case["expect"] in {"flags", "mechanism", "device", "width", "domain", "rule"}
+    encoder_fault = case["expect"] in {"flags", "device", "block", "width", "domain", "rule"}
     yield _device(case["encoder"]), failure if encoder_fault else "ok"
     yield f"encode {case['number']} {_ints(case['readings'])}", failure
 
@@ -187,9 +189,7 @@ _MAKERS = {
     "stream": _stream,
     "drbg": _drbg,
     "rule": _rule,
-    "harmony": lambda case: _perturb(1, case),
-    "krr": lambda case: _perturb(2, case),
-    "hashing": lambda case: _perturb(3, case),
+    **dict.fromkeys(("sign", "choice", "hashed", "mixed", "missing"), _perturb),
     "index": _index,
     "projection": _projection,
     "report": _report,

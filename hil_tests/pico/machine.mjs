@@ -3,6 +3,7 @@
 import { randomInt } from 'node:crypto';
 import fs from 'node:fs';
 import { RP2040, ConsoleLogger, LogLevel } from 'rp2040js';
+import { attachSensors } from './sensors.mjs';
 import { repairTransmitter } from './uart.mjs';
 
 const ROM_BYTES = 16 * 1024;
@@ -46,7 +47,7 @@ function giveRandomBits(oscillator) {
 
 /** One power-on of the board. `onReset` is called when the firmware resets itself or the watchdog bites. */
 export class Machine {
-  constructor({ rom, flash, onReset }) {
+  constructor({ rom, flash, sensors, onReset }) {
     this.chip = new FlashBacked();
     this.chip.logger = new ConsoleLogger(LogLevel.Error, true);
     const image = Buffer.alloc(ROM_BYTES);
@@ -60,6 +61,7 @@ export class Machine {
       onReset();
     };
     giveRandomBits(this.chip.peripherals[RING_OSCILLATOR]);
+    attachSensors(this.chip, sensors);
     this.chip.onBreak = (code) => this.stopAtBreakpoint(code);
     this.halted = false;
     this.meter = null;

@@ -2,6 +2,7 @@
 // An emulated Raspberry Pi Pico: node main.mjs '{"rom": …, "flash": …}'. The console (USB serial) is standard input and output.
 //
 //   rom, flash     the boot ROM, and the flash image, which is written to as the firmware writes to its flash
+//   sensors        devices on I2C0 and levels of pins, optional; see sensors.mjs
 //   link           [host, port]: where UART1 leads, optional
 //   measure        {"functions": {name: address}, "file": path}: count cycles and stack of these functions, optional
 //   paced          false: as fast as the host can, instead of no faster than real time

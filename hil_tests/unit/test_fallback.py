@@ -44,9 +44,9 @@ def test_values_that_do_not_fit_are_refused(core: ModuleType) -> None:
     with pytest.raises(ValueError, match="peel: index"):
         core.codeword(1, 48, 48, 0)
     with pytest.raises(ValueError, match="peel: length"):
-        core.encoder(1, 0, 1, 1, 16, 0, 48, 1, 1, b"short", bytes(16))
+        core.encoder(0, 1, 1, 48, 1, [(1, 1, 16, 1, 0, 1)], b"short", bytes(16))
     with pytest.raises(ValueError, match="peel: reading"):
-        core.perturb(1, 5, 2, 0, 0, [1 << 31, 0], core.drbg())
+        core.perturb([(1, 1, 2, 1, 0, 5)], 48, 0, 0, [1 << 31, 0], core.drbg())
 
 
 def test_it_has_the_native_modules_functions(core: ModuleType) -> None:

@@ -21,7 +21,8 @@ class PicoDut(Dut):
     """A Pico whose console is USB serial and whose UART1 (GPIO 4 and 5) is a TCP connection.
 
     The flash is flash.bin in the folder, made with the firmware on it when it is not there, and written through word by word.
-    With `functions` (name -> address) each call of them is measured; see `calls`. `image` is the firmware to put on a new flash.
+    `sensors` are devices on I2C0 and levels of pins; see pico/sensors.mjs. With `functions` (name -> address) each call of them is
+    measured; see `calls`. `image` is the firmware to put on a new flash.
     """
 
     name = "pico"
@@ -34,11 +35,13 @@ class PicoDut(Dut):
         folder: Path,
         link: Endpoint | None = None,
         *,
+        sensors: Mapping[str, Any] | None = None,
         functions: Mapping[str, int] | None = None,
         image: str = "pico",
     ) -> None:
         super().__init__(folder, link)
         self._image = image
+        self._sensors = dict(sensors or {})
         self._functions = dict(functions or {})
 
     @property
@@ -50,7 +53,7 @@ class PicoDut(Dut):
         emulator = pico_emulator()
         if not self.flash.exists():
             self.flash.write_bytes(flash_image(board_image(self._image)))
-        settings: dict[str, Any] = {"rom": str(emulator.rom), "flash": str(self.flash)}
+        settings: dict[str, Any] = {"rom": str(emulator.rom), "flash": str(self.flash), "sensors": self._sensors}
         if self.link:
             settings["link"] = list(self.link)
         if self._functions:

@@ -96,40 +96,29 @@ def _seeded(core, entropy):
     return generator
 
 
-def _perturb(core, case, mechanism):
+def _perturb(core, case):
     generator = _seeded(core, case["entropy"])
-    sizes = case["k"], case.get("domain", 0), case.get("index_word", 0)
-    symbol = core.perturb(mechanism, case["rule"], *sizes, case["readings"], generator)
+    symbol = core.perturb(case["blocks"], case["width"], *case["words"], case["readings"], generator)
     yield tuple(symbol), (case["index"], case["minus"])
     yield _words(core.drbg_bytes(generator, 4)), [case["next_word"]]
 
 
-def _harmony(core, case):
-    return _perturb(core, case, 1)
-
-
-def _krr(core, case):
-    return _perturb(core, case, 2)
-
-
-def _hashing(core, case):
-    return _perturb(core, case, 3)
-
-
 def _index(core, case):
-    yield core.index(unhexlify(case["index_key"]), unhexlify(case["header"]), case["limit"]), case["index"]
+    yield _words(core.stream(unhexlify(case["index_key"]), unhexlify(case["header"]), 8)), case["words"]
 
 
 def _projection(core, case):
     yield _hex(core.codeword(case["seed"], case["width"], case["index"], case["minus"])), case["trits"]
 
 
-_NUMBERS = ("mechanism", "flags", "profile", "device", "k", "domain", "width", "seed", "rule")
+_NUMBERS = ("flags", "profile", "device", "width", "seed")
 
 
 def _encoder(core, fields, cached):
     numbers = [fields[name] for name in _NUMBERS]
-    return core.encoder(*numbers, unhexlify(fields["seal_key"]), unhexlify(fields["index_key"]), cached)
+    return core.encoder(
+        *numbers, fields["blocks"], unhexlify(fields["seal_key"]), unhexlify(fields["index_key"]), cached
+    )
 
 
 def _report(core, case):
@@ -144,7 +133,7 @@ def _report(core, case):
                 fields = case["encoder"]
                 opened = core.frame_open(unhexlify(fields["seal_key"]), fields["width"], out[:size])
                 trits = core.codeword(fields["seed"], fields["width"], report["index"], report["minus"])
-                yield tuple(opened), (fields["rule"], trits)
+                yield tuple(opened), (report["rule"], trits)
 
 
 def _encode_bad(core, case):
@@ -210,9 +199,11 @@ CHECKS = {
     "profile": _profile,
     "rule": _rule,
     "drbg": _drbg,
-    "harmony": _harmony,
-    "krr": _krr,
-    "hashing": _hashing,
+    "sign": _perturb,
+    "choice": _perturb,
+    "hashed": _perturb,
+    "mixed": _perturb,
+    "missing": _perturb,
     "index": _index,
     "projection": _projection,
     "report": _report,
