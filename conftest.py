@@ -41,7 +41,11 @@ KINDS = {
 """Each test has one of these markers. A run begins with the first kind: in parallel, no worker is then left alone with a long one."""
 
 PLACES = {
+    "c_core/tests/test_freestanding.py": "slow",
     "c_core/tests/test_fuzz.py": "slow",
+    "c_core/tests/test_misuse.py": "slow",
+    "docs/tests/test_audit.py": "slow",
+    "docs/tests/test_c_example.py": "slow",
     "docs/tests/test_figures_run.py": "broker",
     "docs/tests/test_promise_figures.py": "slow",
     "docs/tests/test_release.py": "slow",
@@ -51,10 +55,12 @@ PLACES = {
     "firmware/tests/test_micropython.py": "board",
     "firmware/tests/test_tcp.py": "broker",
     "firmware/tests/test_watchdog.py": "broker",
+    "firmware/tests/test_window.py": "slow",
     "gateway/tests/service": "broker",
     "gateway/tests/service/test_store_storm.py": "storm",
     "gateway/tests/test_confirmation.py": "broker",
     "gateway/tests/test_end_to_end.py": "storm",
+    "gateway/tests/test_engine_crash.py": "slow",
     "gateway/tests/test_leases.py": "slow",
     "gateway/tests/test_migration.py": "slow",
     "gateway/tests/test_postgres.py": "slow",
@@ -67,6 +73,7 @@ PLACES = {
     "tools/research/tests/lab/test_ratios.py": "slow",
     "tools/research/tests/lab/test_rivals.py": "slow",
     "tools/research/tests/test_bench_alone.py": "slow",
+    "tools/research/tests/test_bench_core.py": "slow",
     "tools/research/tests/test_bench_disk.py": "broker",
     "tools/research/tests/test_bench_engine.py": "slow",
     "tools/research/tests/test_bench_gateway.py": "slow",
@@ -94,6 +101,7 @@ PLACES = {
     "tools/tests/test_simulation_command.py": "broker",
     "tools/tests/test_simulation_promise.py": "slow",
     "tools/tests/test_simulation_publisher.py": "broker",
+    "tools/tests/test_simulation_thermometer.py": "slow",
 }
 """Files and folders whose tests are not quick. Single tests are marked in their files."""
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from peel_core import encode_many, index_many
+from peel_core.kinds import SIGN
 from peel_core.primitives import codeword
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
@@ -37,7 +38,7 @@ from peel_gateway.model.messages import Message
 from peel_gateway.queries.parameters import DeviceQuery
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.sqlite.store import SqliteStore
-from peel_tools.profiles.drafts import Draft, number_table
+from peel_tools.profiles.drafts import Draft
 from peel_tools.simulation.piece import sealed_frame
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,8 +49,12 @@ _ROOM = 16_384
 _CHEAT, _OTHER_RULE, _REISSUED = 1, 2, 3
 _PASSING = ("state", "last_heard", "silent_after_seconds", "rate", "seconds_missing", "computed")
 """Fields that depend on the time of the query."""
-_KRR = '[[attribute]]\nname = "door"\ncategories = ["open", "closed", "ajar"]\n'
-_HASHING = '[[attribute]]\nname = "word"\ndomain = 50\n'
+_PROFILES: dict[str, list[dict[str, Any]]] = {
+    "climate": [{"name": f"a{place}", "kind": "mean", "low": -40, "high": 85} for place in range(4)],
+    "doors": [{"name": "door", "kind": "category", "categories": ["open", "closed", "ajar"]}],
+    "words": [{"name": "word", "kind": "hashed", "domain": 50}],
+}
+"""The attributes of each profile, by name."""
 
 
 @dataclass
@@ -82,14 +87,14 @@ class Site:
         ring = self.snapshot.keyring
         bundle = ring.find(np.full(len(numbers), device), numbers)
         profile = ring.profiles[int(ring.bundle_profile[bundle[0]])]
-        reading = round(value * 32768) if profile.mechanism == "harmony" else int(4 * value)
+        reading = round(value * 32768) if profile.blocks[0].form == SIGN else int(4 * value)
         self._entropy += 1
         made = encode_many(
             profile,
             np.full(len(numbers), device),
             ring.keys.of(bundle),
             numbers,
-            np.full((len(numbers), profile.readings), reading, np.int32),
+            np.full((len(numbers), len(profile.questions)), reading, np.int32),
             entropy=hashlib.sha512(self._entropy.to_bytes(4, "little")).digest(),
             **options,
         )
@@ -99,11 +104,16 @@ class Site:
         """Reports of a device whose coin always shows plus."""
         ring = self.snapshot.keyring
         keys = ring.keys.of(ring.find(np.full(len(numbers), device), numbers))
-        (profile,) = [each for each in ring.profiles if each.mechanism == "harmony"]
+        (profile,) = [each for each in ring.profiles if each.name == "climate"]
         units = index_many(profile, np.full(len(numbers), device), keys, numbers)
         return [
             sealed_frame(
-                profile, device, number, keys.seal[place].tobytes(), codeword(profile.seed, profile.width, unit, 0)
+                profile,
+                device,
+                number,
+                keys.seal[place].tobytes(),
+                codeword(profile.seed, profile.width, unit, 0),
+                profile.blocks[0].rule,
             )
             for place, (number, unit) in enumerate(zip(numbers, units.tolist(), strict=True))
         ]
@@ -130,16 +140,10 @@ class Site:
 
 def make_site(folder: Path) -> Site:
     """A fleet of three profiles."""
-    tables = "".join(number_table(f"a{place}", "-40", "85") for place in range(4))
-    drafts = {
-        "climate": Draft(name="climate", tables=tables, numeric=True, quota=6000, period=60),
-        "doors": Draft(name="doors", tables=_KRR, numeric=False, quota=6000, period=60),
-        "words": Draft(name="words", tables=_HASHING, numeric=False, quota=6000, period=60),
-    }
     paths = []
-    for name, draft in drafts.items():
+    for name, attributes in _PROFILES.items():
         paths.append(folder / f"{name}.toml")
-        paths[-1].write_text(draft.text(), encoding="utf-8")
+        paths[-1].write_text(Draft(name=name, attributes=attributes, quota=6000, period=60).text(), encoding="utf-8")
     Fleet.create(folder / "fleet", "compat", paths)
     fleet = Fleet(folder / "fleet", clock=lambda: datetime.fromtimestamp(START - DAY, UTC))
     for name, count in (("climate", 6), ("doors", 4), ("words", 4)):

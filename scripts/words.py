@@ -12,6 +12,7 @@ A finding is one line `file:line: reason`. The rules:
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import subprocess
@@ -63,7 +64,7 @@ CHECKED = (
     "scripts",
     "spec",
     "tools/peel_tools",
-    "tools/research/peel_research",
+    "tools/research",
     "tools/tests",
 )
 
@@ -107,22 +108,26 @@ def markdown(text: str) -> Iterator[Finding]:
 
 def docstrings(text: str) -> Iterator[Finding]:
     """Yield the findings of a Python file's docstrings."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        for string, line in _docstrings_of(node):
-            if QUESTION_WORDS.match(string):
-                yield line, f"docstring begins with a question word: {string.splitlines()[0][:60]}"
-            for begin, paragraph in paragraphs(string.splitlines(), line):
-                yield from long_sentences(re.sub(r"`[^`]*`", "code", paragraph), begin)
+    for line, string in statement_strings(text):
+        if QUESTION_WORDS.match(string):
+            yield line, f"docstring begins with a question word: {string.splitlines()[0][:60]}"
+        for begin, paragraph in paragraphs(string.splitlines(), line):
+            yield from long_sentences(re.sub(r"`[^`]*`", "code", paragraph), begin)
 
 
-def _docstrings_of(node: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield the strings that document a node: its docstring, and the strings behind its attributes."""
-    body = getattr(node, "body", ())
-    for statement in body if isinstance(body, list) else ():
-        match statement:
+@functools.cache
+def statement_strings(text: str) -> list[Finding]:
+    """Return all strings that are statements, with their lines: docstrings, and the strings behind attributes."""
+    return list(_strings_below(ast.parse(text)))
+
+
+def _strings_below(node: ast.AST) -> Iterator[Finding]:
+    for child in ast.iter_child_nodes(node):
+        match child:
             case ast.Expr(value=ast.Constant(value=str(text))):
-                yield inspect.cleandoc(text), statement.lineno
+                yield child.lineno, inspect.cleandoc(text)
+            case ast.stmt() | ast.excepthandler() | ast.match_case():
+                yield from _strings_below(child)
 
 
 def banned(text: str) -> Iterator[Finding]:

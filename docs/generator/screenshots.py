@@ -24,7 +24,7 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-from peel_tools.servers.process import free_port
+from peel_tools.servers import free_port
 
 FOLDER = Path(__file__).resolve().parents[1] / "images"
 RUN_SECONDS = 90
@@ -44,7 +44,7 @@ class Shot:
     scale: float = 1.0
 
 
-SHOTS = (Shot("page.png", 1240, 1610, "light"), Shot("phone.png", 390, 1000, "dark", 1.5))
+SHOTS = (Shot("page.png", 1240, 2000, "light"), Shot("phone.png", 390, 1000, "dark", 1.5))
 
 
 @contextmanager

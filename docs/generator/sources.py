@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 from docs.generator.blocks import Source
-from docs.generator.command_text import command_table, exit_table
 from docs.generator.design_text import projection_table
 from docs.generator.figures.sections import figures_section
-from docs.generator.gateway_text import endpoint_table
 from docs.generator.lab_text import lab_attacks, lab_run, lab_section
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import (
@@ -17,9 +15,12 @@ from docs.generator.promise_text import (
     picking_table,
     promise_sentence,
 )
-from docs.generator.tables_text import (
+from docs.generator.reference_text import (
     architecture_table,
     board_table,
+    command_table,
+    endpoint_table,
+    exit_table,
     state_table,
     verdict_table,
 )

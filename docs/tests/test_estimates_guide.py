@@ -16,12 +16,12 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 GUIDE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PROFILE = """
 name = "door"
-mechanism = "krr"
 epsilon = 1
 seed = 1
 quota = 1
 period = 1
 [[attribute]]
+kind = "category"
 name = "state"
 categories = ["open", "shut"]
 """

@@ -13,7 +13,7 @@ import pytest
 from project_files import ROOT, name_of, tracked
 
 from docs.generator.figures import record
-from docs.generator.figures.benchmarks import BENCHMARKS
+from docs.generator.figures.record import BENCHMARKS
 from docs.generator.figures.sections import SECTIONS
 from docs.generator.figures.targets import TARGETS, target_table, targets_sentence
 from docs.generator.figures.words import Wanted, paragraph, rounded, run_sentence

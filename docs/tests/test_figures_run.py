@@ -19,7 +19,7 @@ OLD: dict[str, Any] = json.loads((ROOT / "docs" / "figures.json").read_text(enco
 STOPPED = """
 import subprocess, sys, tempfile
 from docs.generator.figures import run
-from docs.generator.figures.benchmarks import Benchmark
+from docs.generator.figures.record import Benchmark
 
 tempfile.tempdir, run._LAST_WORDS, patience = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 

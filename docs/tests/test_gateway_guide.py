@@ -15,8 +15,8 @@ import pytest
 
 from peel_gateway.exits import Exit
 from peel_gateway.fleet.folder import Fleet
+from peel_tools.servers import free_port
 from peel_tools.servers.gateway import GatewayProcess
-from peel_tools.servers.process import free_port
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 

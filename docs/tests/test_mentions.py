@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -63,15 +64,17 @@ def test_make_targets_exist(document: Path) -> None:
         assert set(found) & targets, f"{name_of(document)} mentions make {''.join(found)}"
 
 
-def texts_of(source: Path) -> Iterator[str]:
-    """Yield the strings of a source file, docstrings too, with X for each value that is filled in."""
-    tree = ast.parse(source.read_text(encoding="utf-8"))
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
-            yield node.value
+@functools.cache
+def texts_of(source: Path) -> list[str]:
+    """Return the strings of a source file, docstrings too, with X for each value that is filled in."""
+    nodes = list(ast.walk(ast.parse(source.read_text(encoding="utf-8"))))
+    joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in joined for part in node.values}
+    filled = [
+        "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values) for node in joined
+    ]
+    constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in parts]
+    return [*filled, *(node.value for node in constants if isinstance(node.value, str))]
 
 
 @pytest.mark.parametrize("package", PRODUCT)

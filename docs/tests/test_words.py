@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The wording lint finds its patterns, and the files that it lists as clean are clean."""
+"""The wording lint finds its patterns, the files that it lists as clean are clean, and docstrings are whole sentences."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from project_files import ROOT
+from project_files import ROOT, name_of, tracked
 
 
 def load() -> ModuleType:
@@ -21,6 +23,9 @@ def load() -> ModuleType:
 
 words = load()
 LONG = " ".join(["word"] * 41)
+ENDS = re.compile(r"[.:!?)`\"\]]$")
+#: A colon, a blank line, and on in lower case. A double colon is another thing: it announces a formula or a program.
+BROKEN = re.compile(r"[^:]:\n\s*\n\s*[a-z]")
 
 
 @pytest.mark.parametrize(
@@ -62,3 +67,23 @@ def test_other_text_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
 def test_the_checked_files_are_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(list(ROOT.glob(name)) for name in words.CHECKED)
     assert words.main([]) == 0, capsys.readouterr().out
+
+
+@functools.cache
+def docstrings() -> list[tuple[str, str]]:
+    """Return every string that is a statement, with its place."""
+    return [
+        (f"{name_of(path)}:{line}", text)
+        for path in tracked("*.py")
+        for line, text in words.statement_strings(path.read_text(encoding="utf-8"))
+    ]
+
+
+def test_every_docstring_begins_with_a_whole_paragraph() -> None:
+    cut = [place for place, text in docstrings() if not ENDS.search(text.split("\n\n")[0].rstrip())]
+    assert not cut, f"docstrings whose first paragraph does not end: {', '.join(cut)}"
+
+
+def test_no_sentence_is_broken_off() -> None:
+    broken = [place for place, text in docstrings() if BROKEN.search(text)]
+    assert not broken, f"docstrings with a sentence that a blank line breaks off: {', '.join(broken)}"

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import re
-
 from docs.generator.figures.record import figures
 from docs.generator.figures.words import paragraph, rounded, run_sentence, table
 
@@ -18,10 +16,10 @@ def engine() -> str:
     stages = ["open", "reconstruct", "statistics", "store", "rest"]
     rows = []
     for name, size in figures("engine").items():
-        k, devices = map(int, re.findall(r"\d+", name))
+        attributes, devices = name.removeprefix("k").split("_d")
         rows.append(
             [
-                f"{k}, {devices:,}",
+                f"{attributes}, {int(devices):,}",
                 f"{size['cpu_us_per_report']:.1f}",
                 *(f"{size['stages_us'][stage]:.2f}" for stage in stages),
                 f"{size['ratio_vs_floor']:.2f}",

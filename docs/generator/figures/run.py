@@ -24,8 +24,7 @@ from typing import Any
 
 import click
 
-from docs.generator.figures.benchmarks import BENCHMARKS, Benchmark
-from docs.generator.figures.record import PATH, Load, Taken, read, write
+from docs.generator.figures.record import BENCHMARKS, PATH, Benchmark, Load, Taken, read, write
 from peel_research.bench.machine import describe_machine, load
 
 ROOT = Path(__file__).resolve().parents[3]

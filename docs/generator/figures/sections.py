@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from docs.generator.blocks import BlockError, Source
-from docs.generator.figures.benchmarks import BENCHMARKS
 from docs.generator.figures.core_text import application, core, device, privacy, receipts, rivals
 from docs.generator.figures.engine_text import batch_seconds, disk, engine, gateway, ingest, nats
 from docs.generator.figures.growth_text import bits, growth, peers, start
-from docs.generator.figures.record import taken
+from docs.generator.figures.record import BENCHMARKS, taken
 from docs.generator.figures.scale_text import scale, sizes
 from docs.generator.figures.targets import targets_sentence
 from docs.generator.figures.words import BUSY, paragraph
