@@ -160,6 +160,23 @@ def test_an_owner_that_was_stopped_in_the_middle_of_a_transaction_does_not_hold_
     assert recount(heir.store, heir).agrees
 
 
+def test_a_worker_that_was_stopped_while_it_renews_does_not_hold_up_the_others(
+    schema: PostgresSchema, leases: PostgresLeases
+) -> None:
+    """A lease transaction locks the worker's row and its leases' rows, which every other worker updates or deletes."""
+    stopped = PostgresLeases(leases._session._address, timeout=5)
+    lease = stopped.acquire(1, "a", 0.1)
+    assert lease is not None
+    stopped.attend("a", 0.1)
+    with pytest.raises(StoreError, match="closed the connection"), stopped._transaction() as raw:
+        raw.execute("DELETE FROM worker WHERE name = 'a'")
+        raw.execute("UPDATE lease SET seconds = 0.1 WHERE partition = 1")
+        time.sleep(0.2)
+        assert leases.attend("b", 60) == 1
+        assert leases.acquire(1, "b", 60) is not None
+    stopped.close()
+
+
 def test_who_writes_by_hand_takes_turns_with_the_owner(
     schema: PostgresSchema, leases: PostgresLeases, rng: np.random.Generator
 ) -> None:

@@ -19,6 +19,9 @@ from peel_gateway.storage.postgres.connection import Address, Session, translate
 
 __all__ = ["PostgresLeases", "lock_partition", "session_name"]
 
+_IDLE_SECONDS = 2
+"""The server ends a session that is idle this long within a transaction: a worker stopped while it renews would lock out all others."""
+
 
 def session_name(schema: str, partition: int, epoch: int | None) -> str:
     """Return the application name of a partition's writer. The server keeps 63 bytes; schemas have at most 40."""
@@ -41,7 +44,12 @@ class PostgresLeases(Leases):
     def __init__(self, address: Address, *, timeout: float = 10.0) -> None:
         self._place, self._schema = address.place, address.schema
         self._lock = threading.Lock()
-        self._session = Session(address, "peel leases", lock_timeout=f"{round(timeout * 1000)}ms")
+        self._session = Session(
+            address,
+            "peel leases",
+            lock_timeout=f"{round(timeout * 1000)}ms",
+            idle_in_transaction_session_timeout=f"{_IDLE_SECONDS}s",
+        )
 
     def all(self) -> list[Lease]:
         with self._transaction() as raw:
