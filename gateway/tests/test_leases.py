@@ -18,7 +18,7 @@ from peel_gateway.engine.recount import recount
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.service.leasing import LeasingWorker
 from peel_gateway.storage.postgres.leases import PostgresLeases
-from peel_gateway.storage.store import Store, StoreError, StoreLocked, StoreLost
+from peel_gateway.storage.store import Store, StoreAway, StoreError, StoreLocked, StoreLost
 
 PARTITIONS = 4
 
@@ -168,7 +168,7 @@ def test_a_worker_that_was_stopped_while_it_renews_does_not_hold_up_the_others(
     lease = stopped.acquire(1, "a", 0.1)
     assert lease is not None
     stopped.attend("a", 0.1)
-    with pytest.raises(StoreError, match="closed the connection"), stopped._transaction() as raw:
+    with pytest.raises(StoreAway, match="paused within a transaction"), stopped._transaction() as raw:
         raw.execute("DELETE FROM worker WHERE name = 'a'")
         raw.execute("UPDATE lease SET seconds = 0.1 WHERE partition = 1")
         time.sleep(0.2)
