@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from peel_hil.duts import ALL_DUTS, DUTS, Dut, Endpoint, open_dut
-from peel_hil.site import BoardSite
+from peel_hil.site import BoardSite, climate
 
 OpenDut = Callable[..., Dut]
 
@@ -76,5 +76,5 @@ def dut(open_board: OpenDut) -> Dut:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[BoardSite]:
     """A fleet, a broker and a gateway for boards that report as fast as they can."""
-    with BoardSite(tmp_path / "site", epsilon=1.0, quota=100_000, period=60) as running:
+    with BoardSite(tmp_path / "site", climate(epsilon=1.0, quota=100_000, period=60)) as running:
         yield running

@@ -11,7 +11,7 @@ import pytest
 from peel_hil.device import Device, Flash
 from peel_hil.duts import Dut
 from peel_hil.duts.pico import PicoDut
-from peel_hil.site import BoardSite
+from peel_hil.site import BoardSite, climate
 
 # With such a quota a device has tokens for about a tenth of it and then waits for an hour: the count of its reports is known.
 QUOTAS = {"mps2": 2048, "pico": 920}
@@ -62,7 +62,7 @@ def check_estimates(site: BoardSite) -> None:
 @pytest.fixture
 def site(board: str, tmp_path: Path) -> Iterator[BoardSite]:
     quota = QUOTAS[board]
-    with BoardSite(tmp_path / "site", epsilon=EPSILON, quota=quota, period=quota * 3600) as running:
+    with BoardSite(tmp_path / "site", climate(epsilon=EPSILON, quota=quota, period=quota * 3600)) as running:
         yield running
 
 

@@ -12,7 +12,7 @@ import pytest
 from peel_hil.device import Device
 from peel_hil.duts import Dut
 from peel_hil.proxy import Proxy
-from peel_hil.site import TRACES, BoardSite
+from peel_hil.site import TRACES, BoardSite, climate
 from peel_hil.tampering import TRICKS, Tamperer
 
 QUOTA = 2048
@@ -22,7 +22,7 @@ RESEND_MS = 1500
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[BoardSite]:
-    with BoardSite(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
+    with BoardSite(tmp_path / "site", climate(epsilon=1.0, quota=QUOTA, period=QUOTA * 3600)) as running:
         yield running
 
 

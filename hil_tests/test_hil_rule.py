@@ -12,14 +12,14 @@ import pytest
 
 from peel_hil.device import Device
 from peel_hil.duts import Dut
-from peel_hil.site import TRACES, BoardSite
+from peel_hil.site import TRACES, BoardSite, climate
 
 QUOTA = 640
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[BoardSite]:
-    with BoardSite(tmp_path / "site", epsilon=1.0, quota=QUOTA, period=QUOTA * 3600) as running:
+    with BoardSite(tmp_path / "site", climate(epsilon=1.0, quota=QUOTA, period=QUOTA * 3600)) as running:
         yield running
 
 

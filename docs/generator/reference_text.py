@@ -85,6 +85,7 @@ def _routes() -> list[Route]:
         cast(Cases, None),
         Metrics(),
         summary=lambda: cast(Summary, {}),
+        alerts=list,
         health=lambda: cast(Health, {}),
         generation=int,
         stopping=threading.Event(),

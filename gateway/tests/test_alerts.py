@@ -233,6 +233,25 @@ def test_an_alert_on_a_tag(watched: Watched) -> None:
     assert broker.state("roof")["n"] == 12 * 5
 
 
+def test_alerts_are_listed_with_state_value_and_interval(watched: Watched) -> None:
+    broker = Broker()
+    cellar = Alert(**{**vars(HOT), "name": "cellar", "tag": "cellar"})
+    alerts = broker.connect(watched.views, COLD, cellar, HOT)
+    assert {each["state"] for each in alerts.listed()} == {"unknown"}
+    assert alerts.listed()[0]["sentence"].endswith("the first evaluation is pending")
+    watched.report(45, seconds=3600)
+    alerts.evaluate()
+    hot, cellar_row, cold = alerts.listed()
+    assert [(each["alert"], each["state"]) for each in (hot, cellar_row, cold)] == [
+        *(("hot", "active"), ("cellar", "unknown"), ("cold", "inactive"))
+    ]
+    assert {**broker.state("hot"), "problem": None} == hot
+    assert 26 == hot["threshold"] < (hot["low"] or 0) < (hot["value"] or 0) < (hot["high"] or 0)
+    assert "no device has 'cellar'" in (cellar_row["problem"] or "")
+    follower = broker.connect(watched.views, HOT, leader=False)
+    assert follower.listed() == [hot], "a worker that does not evaluate lists what the retained message says"
+
+
 def test_states_are_awaited_before_the_first_evaluation(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("peel_gateway.notifiers.alerts._READ_BACK_SECONDS", 60.0)
     broker = Broker()

@@ -263,3 +263,50 @@ def _drawn(
     share, lean = ((said @ each) / (reports @ each) for each in (weights, weights**2))
     low, high = chance_interval(share, lean, weighed, chances, ANY)
     return (share, low, high), float((chance * reports) @ weights / (reports @ weights))
+
+
+SPANS = [
+    ([1], [1]),
+    ([1], [1, 1, 20]),
+    ([1, 5], [2]),
+    ([1, 2, 5], [5, 2, 1]),
+    ([100, 1], [1, 100]),
+    ([3, 100], [1] * 5 + [200] * 20),
+    ([1] * 3 + [50] * 30, [1, 2, 5]),
+    ([1] * 10, [100, 1]),
+    (list(range(1, 21)), list(range(20, 0, -1))),
+]
+"""Reports of each device in an earlier and in a later span. A device may be in one of them only."""
+MOVES: list[tuple[Callable[[int], list[float]], Callable[[int], list[float]]]] = [
+    (lambda n: [0.0] * n, lambda n: [1.0] * n),
+    (lambda n: [1.0] * n, lambda n: [1.0] * n),
+    (lambda n: [0.5] * n, lambda n: [0.5] * n),
+    (lambda n: [1.0] + [0.0] * (n - 1), lambda n: [0.0] + [1.0] * (n - 1)),
+    (lambda n: [0.5] + [1.0] * (n - 1), lambda n: [1.0] * (n - 1) + [0.5]),
+    (lambda n: [float(i % 2) for i in range(n)], lambda n: [0.0] * n),
+]
+"""Mean readings of the devices in both spans, from 0 to 1."""
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_intervals_of_a_change_over_devices_cover(profiles: Makers, epsilon: float) -> None:
+    """Devices weigh the same, so their reports weigh differently, and differently in both spans."""
+    rng = np.random.default_rng(11)
+    chances = chances_of(profiles[0](4, epsilon=epsilon))
+    for spans in SPANS:
+        for moves in MOVES:
+            (before, first, one), (after, second, other) = (
+                _over_devices(rng, np.array(reports), np.array(reading(len(reports))), chances)
+                for reports, reading in zip(spans, moves, strict=True)
+            )
+            low, high = difference_interval(before, after, 0.5 / (one.effective + other.effective))
+            covered = np.mean((low <= second - first + 1e-12) & (second - first - 1e-12 <= high))
+            assert covered > 0.945, (spans, before)
+
+
+def _over_devices(
+    rng: np.random.Generator, reports: npt.NDArray[np.int64], readings: Floats, chances: tuple[float, float]
+) -> tuple[Triple, float, Weighing]:
+    report_counts, weights = next(weighings(reports.tolist()))
+    weighed = weighing(report_counts, weights)
+    return *_drawn(rng, reports, readings, chances, weights, weighed), weighed

@@ -103,6 +103,26 @@ def test_a_share_cap_also_weighs_a_change(make_lab: MakeLab, monkeypatch: pytest
     assert held["after"]["value"] == table["estimates"][0]["value"]
 
 
+def test_a_change_over_devices_counts_each_device_once(make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Afterwards ten of a hundred devices are warm and report twelve times as often as the others."""
+    watched = Watched(make_lab(climate(4.0), devices=DEVICES), monkeypatch)
+    watched.lab.now = watched.lab.now // STEP * STEP
+    watched.report(5, seconds=3600)
+    watched.report(5, seconds=STEP)
+    watched.report(35, seconds=3600 - STEP, devices=10)
+    (row,) = watched.views.changes(ChangeQuery(window=3600))[0]["changes"]
+    over_reports, over_devices = row, row["over_devices"]
+    assert over_devices is not None
+    for found, truth in ((over_reports, 30 * 110 / 210), (over_devices, 30 * 0.1 * 11 / 12)):
+        assert (found["low"] or 0) <= truth <= (found["high"] or 0)
+    assert (over_devices["high"] or 0) < (over_reports["low"] or 0)
+    assert over_devices["sentence"].startswith("no change of temperature over devices is visible: ")
+    (table,) = watched.views.estimates(EstimateQuery(since=watched.lab.now - 3600))
+    assert over_devices["after"]["value"] == (table["estimates"][0]["over_devices"] or {})["value"]
+    (fast,) = watched.views.changes(ChangeQuery(window=3600, devices=False))[0]["changes"]
+    assert fast == {**row, "over_devices": None}
+
+
 def test_amounts_have_the_digits_that_their_interval_allows() -> None:
     assert amount(1.23, 0.43, 2.03, "°C") == "1.2 °C (0.4 to 2.0)"
     assert amount(-0.3, -1.1, 0.5, "°C") == "-0.3 °C (-1.1 to 0.5)"

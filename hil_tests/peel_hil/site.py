@@ -16,15 +16,14 @@ from peel_gateway.storage.records import read_log
 from peel_tools.servers.broker import Broker
 from peel_tools.servers.gateway import Site
 
-__all__ = ["TRACES", "BoardSite"]
+__all__ = ["TRACES", "BoardSite", "climate"]
 
 _FLEET = "lab"
-_PROFILE = "climate"
 _ALL = 1 << 40
 _SETTINGS = {"batch_seconds": 0.02, "fleet_reload_seconds": 0.2, "mqtt_receipt_seconds": 0.2}
 
-_PROFILE_TEXT = """\
-name = "{name}"
+_CLIMATE = """\
+name = "climate"
 epsilon = {epsilon}
 width = 48
 seed = 1
@@ -50,19 +49,25 @@ TRACES = {"temperature": [18.0, 24.0, 21.0], "humidity": [40.0, 65.0]}
 """Readings for devices whose readings do not matter."""
 
 
-class BoardSite(Site):
-    """A site whose devices are boards.
+def climate(*, epsilon: float, quota: int, period: int) -> str:
+    """Return the text of a profile with the means of temperature and humidity.
 
     Parameters
     ----------
     quota, period : int
-        Report numbers per so many seconds. With a long period a device makes a known number of reports and then rests; see `at_once`.
+        Report numbers per so many seconds. With a long period a device makes a known number of reports and then rests; see
+        `BoardSite.at_once`.
     """
+    return _CLIMATE.format(epsilon=epsilon, quota=quota, period=period)
 
-    def __init__(self, folder: Path, *, epsilon: float, quota: int, period: int) -> None:
+
+class BoardSite(Site):
+    """A site whose devices are boards that all have one profile, given as TOML text."""
+
+    def __init__(self, folder: Path, profile: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        toml = folder / f"{_PROFILE}.toml"
-        toml.write_text(_PROFILE_TEXT.format(name=_PROFILE, epsilon=epsilon, quota=quota, period=period))
+        toml = folder / "profile.toml"
+        toml.write_text(profile)
         fleet = Fleet.create(folder / "fleet", _FLEET, [toml])
         broker_folder = folder / "broker"
         broker_folder.mkdir()
@@ -78,15 +83,20 @@ class BoardSite(Site):
     @property
     def profile(self) -> Profile:
         """The profile of the site's devices."""
-        return self.fleet.profiles()[_PROFILE]
+        (only,) = self.fleet.profiles().values()
+        return only
 
     def enrol(self, traces: Mapping[str, Sequence[float]], **settings: object) -> dict[str, Any]:
-        """Register a device that plays traces over a UART, and wait until the gateway knows it. Return its bundle."""
+        """Register a device that plays traces, and wait until the gateway knows it. Return its bundle."""
         sensors = {name: {"kind": "trace", "values": list(values)} for name, values in traces.items()}
+        return self.enrol_with(sensors, **settings)
+
+    def enrol_with(self, sensors: Mapping[str, Mapping[str, Any]], **settings: object) -> dict[str, Any]:
+        """Register a device with these sensors and a UART, and wait until the gateway knows it. Return its bundle."""
         # Not used: the link is where the board's UART leads.
         mqtt = {"host": self.broker.host, "port": self.broker.port}
-        (device,) = self.fleet.enrol(_PROFILE)
-        template = {"transport": "uart", "mqtt": mqtt, "sensors": sensors, **settings}
+        (device,) = self.fleet.enrol(self.profile.name)
+        template = {"transport": "uart", "mqtt": mqtt, "sensors": dict(sensors), **settings}
         (bundle,) = make_bundles(self.fleet, [device], template)
         self.wait(
             lambda: len((self.gateway.ask("/api/devices") or {"items": []})["items"]) >= device.id, "the registry"

@@ -136,10 +136,11 @@ def _whose(table: Estimates | Changes) -> str:
 @click.option("--tag", help="The devices with one tag only.")
 @click.option("--name", help="One attribute or category only.")
 @click.option("--top", type=int, help=f"Show only this many categories, the largest ones.  [default: {Choice.top}]")
-def change(config: Path | None, as_json: bool, **given: object) -> None:
+@click.option("--devices/--no-devices", default=True, help="Also compare means over devices.  [default: devices]")
+def change(config: Path | None, as_json: bool, devices: bool, **given: object) -> None:
     """Show how much each estimate changed between two spans of time, with a 95% interval."""
     with opened(config) as (settings, store, snapshot):
-        query = parse_query(ChangeQuery, given_as_query(**given))
+        query = parse_query(ChangeQuery, given_as_query(**given, devices=yes_or_no(devices)))
         found = open_views(settings, store, lambda: snapshot).changes(query)
     if as_json:
         print_json({"items": found})
@@ -150,6 +151,8 @@ def change(config: Path | None, as_json: bool, **given: object) -> None:
         )
         for row in table["changes"]:
             click.echo(f"  {row['sentence']}")
+            if row["over_devices"] is not None:
+                click.echo(f"    {row['over_devices']['sentence']}")
         if table["note"]:
             click.echo(f"tag {table['tag']}: {table['note']}", err=True)
 

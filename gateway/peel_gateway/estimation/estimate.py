@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = [
     "REPORTS",
     "Change",
     "Choice",
+    "Difference",
     "Estimate",
     "Estimates",
     "Figure",
@@ -149,17 +150,26 @@ class Estimates:
     estimates: tuple[Estimate, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """The change of one attribute or category between two spans of time, over reports."""
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two estimates."""
 
-    about: Statistic
     before: Interval
     after: Interval
-    n_before: int
-    n_after: int
     difference: Interval
     """`after` less `before`; all None if one of them has no report."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The change of one attribute or category between two spans of time."""
+
+    about: Statistic
+    n_before: int
+    n_after: int
+    over_reports: Difference
+    over_devices: Difference | None
+    """None where the devices are not known. Each span has the devices that reported in it."""
 
 
 def anonymous(tallies: TallyTable) -> DeviceTallyTable:
@@ -223,24 +233,41 @@ def changes(
     after: DeviceTallyTable,
     *,
     share_cap: float = 1.0,
+    known: bool = False,
     choice: Choice | None = None,
 ) -> list[Change]:
-    """Return the change of each chosen statistic between two spans of time that share no report."""
+    """Return the change of each chosen statistic between two spans of time that share no report.
+
+    Parameters
+    ----------
+    known : bool
+        Whether the tallies know their devices, so that there are changes over devices too.
+    """
     reports = [_counting(profile, tallies) for tallies in (before, after)]
-    first, second = (each.statistics(capped(each.report_counts, share_cap)) for each in reports)
     n_before, n_after = (each.sums(each.report_counts.reports) for each in reports)
-    difference = change(profile, first, second)
+    first, second = (each.statistics(capped(each.report_counts, share_cap)) for each in reports)
+    over_reports = _differences(profile, first, second)
+    over_devices = (
+        _differences(profile, *(each.statistics(equal_devices(each.report_counts)) for each in reports))
+        if known
+        else None
+    )
     return [
         Change(
             about=profile.statistics[i],
-            before=_interval(first.bounds, i),
-            after=_interval(second.bounds, i),
             n_before=int(n_before[i]),
             n_after=int(n_after[i]),
-            difference=_interval(difference, i),
+            over_reports=over_reports(i),
+            over_devices=over_devices(i) if over_devices else None,
         )
         for i in (choice or Choice()).statistics(profile, second.unclipped.value).tolist()
     ]
+
+
+def _differences(profile: Profile, before: Statistics, after: Statistics) -> Callable[[int], Difference]:
+    """Return a function from the index of a statistic to its difference."""
+    found = (before.bounds, after.bounds, change(profile, before, after))
+    return lambda i: Difference(*(_interval(bounds, i) for bounds in found))
 
 
 class _Bucket:

@@ -8,14 +8,16 @@ for a whole window no interval has lain beyond the threshold. In between it stay
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict
 
 from peel_gateway.logs import Log
+from peel_gateway.queries import responses
 from peel_gateway.queries.changes import amount
 from peel_gateway.queries.parameters import ChangeQuery, QueryError
 from peel_gateway.queries.responses import moment, moment_or_none
@@ -29,7 +31,7 @@ _READ_BACK_SECONDS = 3.0
 """A broker delivers retained messages within this time after a subscription. An alert without one is new."""
 _MOST_GONE = 1000
 """Most names of former alerts that are cleared at once."""
-_RULE = ("profile", "tag", "figure", "condition", "threshold", "window")
+_EVALUATED = ("unit", "value", "low", "high", "n")
 
 _log = Log("alerts")
 
@@ -70,9 +72,32 @@ class AlertState:
 _Bounds = tuple[float, float] | None
 
 
-def _bounds(row: Mapping[str, Any]) -> _Bounds:
-    """Return the interval of an estimate or a change; None without reports."""
-    return None if row["low"] is None or row["high"] is None else (row["low"], row["high"])
+@dataclass(frozen=True, kw_only=True)
+class _Evaluation:
+    """The estimate or the change that an alert was evaluated on, and when, in Unix seconds."""
+
+    unit: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    computed: float
+
+    @property
+    def bounds(self) -> _Bounds:
+        """The interval; None without reports."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+class _Rule(TypedDict):
+    """The fields of a condition."""
+
+    profile: str
+    tag: str
+    figure: str
+    condition: str
+    threshold: float
+    window: str
 
 
 def next_state(alert: Alert, before: AlertState | None, bounds: _Bounds, now: float) -> AlertState:
@@ -141,6 +166,7 @@ class Alerts:
         self._states: dict[str, AlertState] = {}
         self._gone: set[str] = set()
         self._problems: dict[str, str] = {}
+        self._evaluations: dict[str, _Evaluation] = {}
         self._connected: float | None = None
         self.active: dict[str, bool] = {}
         """The alerts that this process evaluated last, and whether they are active."""
@@ -165,10 +191,22 @@ class Alerts:
                 if payload and len(self._gone) < _MOST_GONE:
                     self._gone.add(name)
             elif name not in self._states or not self._is_leader():
-                state = _read_state(self.alerts[name], payload)
-                if state is not None:
-                    self._states[name] = state
+                found = _read_document(self.alerts[name], payload)
+                if found is not None:
+                    self._states[name], self._evaluations[name] = found
         return True
+
+    def listed(self) -> list[responses.Alert]:
+        """Return all alerts, the active ones first, then by name."""
+        with self._lock:
+            found = [self._listed(alert) for alert in self.alerts.values()]
+        return sorted(found, key=lambda each: (each["state"] != "active", each["alert"]))
+
+    def _listed(self, alert: Alert) -> responses.Alert:
+        state, problem = self._states.get(alert.name), self._problems.get(alert.name)
+        if state is None or problem is not None:
+            return _unknown(alert, problem)
+        return {**_document(alert, state, self._evaluations[alert.name]), "problem": None}
 
     def rest(self) -> None:
         """Evaluate nothing, because another worker does."""
@@ -202,14 +240,17 @@ class Alerts:
         except QueryError as error:
             if self._problems.get(alert.name) != str(error):
                 _log.warning("alert not evaluated", alert=alert.name, cause=error)
-            self._problems[alert.name] = str(error)
+            with self._lock:
+                self._problems[alert.name] = str(error)
             return None
-        self._problems.pop(alert.name, None)
         now = time.time()
+        evaluation = _Evaluation(**{key: row[key] for key in _EVALUATED}, computed=now)
         with self._lock:
+            self._problems.pop(alert.name, None)
             before = self._states.get(alert.name)
-            state = self._states[alert.name] = next_state(alert, before, _bounds(row), now)
-        document = _document(alert, state, row, now)
+            state = self._states[alert.name] = next_state(alert, before, evaluation.bounds, now)
+            self._evaluations[alert.name] = evaluation
+        document = _document(alert, state, evaluation)
         self._publish_retained(self._prefix + alert.name, json.dumps(document))
         if state.active != (before is not None and before.active):
             _log.warning("alert active" if state.active else "alert over", alert=alert.name, about=document["sentence"])
@@ -220,51 +261,94 @@ class Alerts:
         """Return the estimate that the alert is about, or its change: unit, value, low, high and n."""
         chosen: dict[str, Any] = {"profile": alert.profile, "tag": alert.tag or None, "name": alert.figure}
         if alert.condition == "changed":
-            (change,) = self._views.changes(ChangeQuery(window=alert.seconds, **chosen))[0]["changes"]
+            (change,) = self._views.changes(ChangeQuery(window=alert.seconds, devices=False, **chosen))[0]["changes"]
             return {**change, "n": change["n_after"]}
         (row,) = self._views.since(alert.seconds, **chosen)["estimates"]
         return row
 
 
-def _document(alert: Alert, state: AlertState, row: Mapping[str, Any], now: float) -> dict[str, object]:
+def _document(alert: Alert, state: AlertState, evaluation: _Evaluation) -> responses.AlertState:
     return {
         "alert": alert.name,
         "state": "active" if state.active else "inactive",
         **_rule(alert),
-        **{key: row[key] for key in ("unit", "value", "low", "high", "n")},
+        "unit": evaluation.unit,
+        "value": evaluation.value,
+        "low": evaluation.low,
+        "high": evaluation.high,
+        "n": evaluation.n,
         "since": moment(state.since),
         "held": moment_or_none(state.held),
-        "computed": moment(now),
-        "sentence": _sentence(alert, state, row),
+        "computed": moment(evaluation.computed),
+        "sentence": _sentence(alert, state, evaluation),
     }
 
 
-def _rule(alert: Alert) -> dict[str, object]:
+def _unknown(alert: Alert, problem: str | None) -> responses.Alert:
+    """Return the document of an alert that has not been evaluated."""
+    return {
+        "alert": alert.name,
+        "state": "unknown",
+        **_rule(alert),
+        "unit": "",
+        "value": None,
+        "low": None,
+        "high": None,
+        "n": 0,
+        "since": None,
+        "held": None,
+        "computed": None,
+        "sentence": f"not evaluated: {alert.claim()}; {problem or 'the first evaluation is pending'}",
+        "problem": problem,
+    }
+
+
+def _rule(alert: Alert) -> _Rule:
     """Return the fields of the condition. A state under another condition is not taken over."""
-    return {key: getattr(alert, key) for key in _RULE}
+    return {
+        "profile": alert.profile,
+        "tag": alert.tag,
+        "figure": alert.figure,
+        "condition": alert.condition,
+        "threshold": alert.threshold,
+        "window": alert.window,
+    }
 
 
-def _sentence(alert: Alert, state: AlertState, row: Mapping[str, Any]) -> str:
-    unit, claim = row["unit"], alert.claim(row["unit"])
+def _sentence(alert: Alert, state: AlertState, evaluation: _Evaluation) -> str:
+    claim = alert.claim(evaluation.unit)
     if not state.active:
         claim = f"not certain: {claim}"
-    elif not _holds(alert, _bounds(row)):
+    elif not _holds(alert, evaluation.bounds):
         claim = f"certain until {moment_or_none(state.held)}: {claim}"
-    if row["value"] is None:
+    if evaluation.value is None or evaluation.bounds is None:
         return f"{claim}; no report in the window of {alert.window}"
-    return f"{claim}; {amount(row['value'], row['low'], row['high'], unit)} in the window of {alert.window}"
+    return f"{claim}; {amount(evaluation.value, *evaluation.bounds, evaluation.unit)} in the window of {alert.window}"
 
 
-def _read_state(alert: Alert, payload: bytes) -> AlertState | None:
-    """Return the state in a message, or None if it is malformed or about another condition."""
+def _read_document(alert: Alert, payload: bytes) -> tuple[AlertState, _Evaluation] | None:
+    """Return the state and the evaluation in a message, or None if it is malformed or about another condition."""
     try:
         document = json.loads(payload)
         if any(document[key] != value for key, value in _rule(alert).items()):
             return None
         held = None if document["held"] is None else _seconds(document["held"])
-        return AlertState({"active": True, "inactive": False}[document["state"]], _seconds(document["since"]), held)
+        state = AlertState({"active": True, "inactive": False}[document["state"]], _seconds(document["since"]), held)
+        return state, _Evaluation(
+            unit=str(document.get("unit", "")),
+            value=_number(document.get("value")),
+            low=_number(document.get("low")),
+            high=_number(document.get("high")),
+            n=max(0, int(document.get("n", 0))),
+            computed=_seconds(document.get("computed", document["since"])),
+        )
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
+
+
+def _number(raw: object) -> float | None:
+    """Return a finite number as it is, and anything else as None."""
+    return raw if isinstance(raw, int | float) and not isinstance(raw, bool) and math.isfinite(raw) else None
 
 
 def _seconds(text: str) -> float:

@@ -107,6 +107,16 @@ class Discovery:
         """Topic on which Home Assistant publishes that it has started."""
         return f"{self._prefix}/status"
 
+    @property
+    def config_filter(self) -> str:
+        """Topic filter of all messages of this gateway, for those that an earlier process has left."""
+        return f"{self._prefix}/+/{self._node}/+/config"
+
+    def is_config(self, topic: str) -> bool:
+        """Whether a topic is that of a message of this gateway."""
+        levels = topic.removeprefix(f"{self._prefix}/").split("/")
+        return topic.startswith(f"{self._prefix}/") and len(levels) == 4 and levels[1::2] == [self._node, "config"]
+
     def configs(self, estimates: Sequence[Mapping[str, Any]], alerts: Iterable[Alert] = ()) -> dict[str, str]:
         """Return one message per entity, by topic."""
         found = [

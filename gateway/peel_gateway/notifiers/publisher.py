@@ -22,6 +22,8 @@ __all__ = ["EstimatePublisher"]
 
 _STOP_SECONDS = 30.0
 _LEAST_SECONDS = 1.0
+_MOST_LEFT = 10_000
+"""Most retained topics of an earlier process that are remembered until they are removed."""
 _PUBLISHED = (
     *("profile", "tag", "members", "note", "window", "window_seconds", "since"),
     *("n", "devices", "withdrawn", "computed"),
@@ -68,6 +70,9 @@ class EstimatePublisher:
         self.alerts = Alerts(settings.alerts, views, self._base, publish_retained, publish_event, is_leader=is_leader)
         self._announced: dict[str, str] = {}
         self._topics: frozenset[str] = frozenset()
+        self._left_lock = threading.Lock()
+        self._left: set[str] = set()
+        """Retained topics that the broker has; an earlier process may have published them for a tag that is gone."""
         self._asked = threading.Event()
         self._renew = threading.Event()
         self._stopping = threading.Event()
@@ -77,8 +82,11 @@ class EstimatePublisher:
 
     @property
     def topics(self) -> Sequence[str]:
-        """Topics to subscribe to: the states of alerts and Home Assistant's birth message."""
-        return [*self.alerts.topics, *([] if self._discovery is None else [self._discovery.birth_topic])]
+        """Topics to subscribe to: states of alerts, this gateway's own retained messages, Home Assistant's birth message."""
+        own = [f"{self._base}/estimates/#"] if self._seconds else []
+        if self._discovery is not None:
+            own += [self._discovery.config_filter, self._discovery.birth_topic]
+        return [*self.alerts.topics, *own]
 
     def start(self) -> None:
         if self._seconds:
@@ -101,14 +109,36 @@ class EstimatePublisher:
         self.publish_all()
 
     def on_message(self, topic: str, payload: bytes) -> bool:
-        """Handle states of alerts, and Home Assistant's birth message: publish everything again. Return False for any other message."""
-        if self.alerts.on_message(topic, payload):
+        """Handle states of alerts, retained messages, and Home Assistant's birth message: publish everything again.
+
+        Return False for any other message.
+        """
+        if self.alerts.on_message(topic, payload) or self._note_left(topic, payload):
             return True
         if self._discovery is None or topic != self._discovery.birth_topic:
             return False
         if payload == b"online":
             self.publish_all()
         return True
+
+    def _note_left(self, topic: str, payload: bytes) -> bool:
+        """Remember a retained topic, to remove it if it is not published any more. Return False for other topics."""
+        config = self._discovery is not None and self._discovery.is_config(topic)
+        if not config and not topic.startswith(f"{self._base}/estimates/"):
+            return False
+        with self._left_lock:
+            if payload and len(self._left) < _MOST_LEFT:
+                self._left.add(topic)
+            elif not payload:
+                self._left.discard(topic)
+        return True
+
+    def _take_left(self, *, configs: bool) -> set[str]:
+        """Return the remembered topics of discovery messages or of estimates, and forget them."""
+        with self._left_lock:
+            found = {topic for topic in self._left if configs != topic.startswith(f"{self._base}/estimates/")}
+            self._left -= found
+        return found
 
     def _run(self) -> None:
         while True:
@@ -136,7 +166,8 @@ class EstimatePublisher:
         found = [_published(table) for table in self._views.recent(self._window)]
         self.estimates = found
         tables = {estimate_topic(self._base, each["profile"], each["tag"]): json.dumps(each) for each in found}
-        for topic, text in {**dict.fromkeys(self._topics, ""), **tables}.items():  # empty where a tag is gone
+        before = self._topics | self._take_left(configs=False)
+        for topic, text in {**dict.fromkeys(before, ""), **tables}.items():  # empty where a tag is gone
             self._publish_retained(topic, text)
         self._topics = frozenset(tables)
         gone = self.alerts.evaluate()
@@ -149,7 +180,7 @@ class EstimatePublisher:
         """Publish changed discovery messages, or all if requested. An empty message removes an entity that is gone."""
         everything = self._renew.is_set()
         self._renew.clear()
-        for topic in self._announced.keys() - configs.keys():
+        for topic in (self._announced.keys() | self._take_left(configs=True)) - configs.keys():
             self._publish_retained(topic, "")
         for topic, text in configs.items():
             if everything or self._announced.get(topic) != text:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import floor, log10
 
 from peel_core import Profile
-from peel_gateway.estimation.estimate import Change, Choice, changes
+from peel_gateway.estimation.estimate import Change, Choice, Difference, changes
 from peel_gateway.queries import responses
 from peel_gateway.queries.estimates import MOST_FIGURES, Tag, interval_table, tallies_of
 from peel_gateway.queries.parameters import QueryError
@@ -28,13 +28,24 @@ class ChangeQuestion:
     earlier: tuple[float, float]
     later: tuple[float, float | None]
     devices: bool
+    """Whether to read the sums per device."""
+    over_devices: bool
+    """Whether to return changes over devices too; needs `devices`."""
     choice: Choice
     tag: Tag | None
 
     @property
     def key(self) -> tuple[object, ...]:
         """The key in the cache."""
-        return (self.profile.id, self.earlier, self.later, self.devices, self.choice, self.tag)
+        return (
+            self.profile.id,
+            self.earlier,
+            self.later,
+            self.devices,
+            self.over_devices,
+            self.choice,
+            self.tag,
+        )
 
 
 def change_table(store: Archive, question: ChangeQuestion, share_cap: float) -> responses.Changes:
@@ -49,7 +60,9 @@ def change_table(store: Archive, question: ChangeQuestion, share_cap: float) -> 
     if tag is not None:
         before, after = tag.part_of(before), tag.part_of(after)
     now = time.time()
-    found = changes(question.profile, before, after, share_cap=share_cap, choice=question.choice)
+    found = changes(
+        question.profile, before, after, share_cap=share_cap, known=question.over_devices, choice=question.choice
+    )
     counts = [int((each.plus + each.minus)[each.withdrawn == 0].sum()) for each in (before, after)]
     return {
         "profile": question.profile.name,
@@ -74,30 +87,46 @@ def change_count(table: responses.Changes) -> int:
 
 
 def _change_row(row: Change) -> responses.Change:
-    low, high = row.difference.low, row.difference.high
+    name, unit = row.about.name, row.about.unit
     return {
-        **interval_table(row.difference),
-        "name": row.about.name,
-        "unit": row.about.unit,
+        **_difference_table(row.over_reports, name, unit),
+        "name": name,
+        "unit": unit,
         "range": [row.about.low, row.about.high],
-        "before": interval_table(row.before),
-        "after": interval_table(row.after),
         "n_before": row.n_before,
         "n_after": row.n_after,
-        "visible": low is not None and high is not None and not low <= 0 <= high,
-        "sentence": _sentence(row),
+        "over_devices": None
+        if row.over_devices is None
+        else _difference_table(row.over_devices, f"{name} over devices", unit),
     }
 
 
-def _sentence(row: Change) -> str:
-    value, low, high = row.difference.value, row.difference.low, row.difference.high
+def _difference_table(found: Difference, name: str, unit: str) -> responses.Difference:
+    """Return a difference, with a sentence that calls it `name`."""
+    return {
+        **interval_table(found.difference),
+        "before": interval_table(found.before),
+        "after": interval_table(found.after),
+        "visible": _direction(found) != 0,
+        "sentence": _sentence(found, name, unit),
+    }
+
+
+def _direction(found: Difference) -> int:
+    """Return 1 for a rise, -1 for a fall, 0 if the interval includes zero or there is none."""
+    low, high = found.difference.low, found.difference.high
+    return 0 if low is None or high is None else int(low > 0) - int(high < 0)
+
+
+def _sentence(found: Difference, name: str, unit: str) -> str:
+    value, low, high = found.difference.value, found.difference.low, found.difference.high
     if value is None or low is None or high is None:
-        return f"{row.about.name}: no change is known, because one of the spans has no report"
+        return f"{name}: no change is known, because one of the spans has no report"
     if low > 0:
-        return f"{row.about.name} rose by {amount(value, low, high, row.about.unit)}"
+        return f"{name} rose by {amount(value, low, high, unit)}"
     if high < 0:
-        return f"{row.about.name} fell by {amount(-value, -high, -low, row.about.unit)}"
-    return f"no change of {row.about.name} is visible: {amount(value, low, high, row.about.unit)}"
+        return f"{name} fell by {amount(-value, -high, -low, unit)}"
+    return f"no change of {name} is visible: {amount(value, low, high, unit)}"
 
 
 def amount(value: float, low: float, high: float, unit: str) -> str:

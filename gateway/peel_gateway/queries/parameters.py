@@ -282,6 +282,7 @@ class ChangeQuery:
     top: Annotated[int, _integer(1, MAX_DOMAIN), "how many of the largest categories to list, where there are more"] = (
         Choice.top
     )
+    devices: Annotated[bool, _YES_NO, "no leaves out changes over devices, and is faster"] = True
     window: Annotated[int | None, _WINDOW, "24h compares the last 24 hours with the 24 hours before them"] = None
     since: Annotated[float | None, _TIME, "start of the later span, instead of window"] = None
     until: Annotated[float | None, _TIME, "end of the later span; without it now"] = None

@@ -233,18 +233,24 @@ class RecentEstimates(Estimates):
     too_few: bool
 
 
-class Change(Interval):
-    """The change of one attribute or category."""
+class Difference(Interval):
+    """The difference of two estimates."""
+
+    before: Interval
+    after: Interval
+    visible: bool
+    sentence: str
+
+
+class Change(Difference):
+    """The change of one attribute or category: over reports, and over devices where it was asked for."""
 
     name: str
     unit: str
     range: list[float]
-    before: Interval
-    after: Interval
     n_before: Count
     n_after: Count
-    visible: bool
-    sentence: str
+    over_devices: Difference | None
 
 
 class Changes(TypedDict):
@@ -263,6 +269,36 @@ class Changes(TypedDict):
     figures: Count
     computed: Moment
     changes: list[Change]
+
+
+class AlertState(TypedDict):
+    """The retained message of an alert: its condition, its state, and the estimate or change that it was evaluated on."""
+
+    alert: str
+    state: str
+    """`active`, `inactive`, or `unknown` before the first evaluation and while `problem` prevents one."""
+    profile: str
+    tag: str
+    figure: str
+    condition: str
+    threshold: float
+    window: str
+    unit: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: Count
+    since: Moment | None
+    held: Moment | None
+    computed: Moment | None
+    sentence: str
+
+
+class Alert(AlertState):
+    """An alert on an estimate."""
+
+    problem: str | None
+    """Why it cannot be evaluated."""
 
 
 class Tag(TypedDict):

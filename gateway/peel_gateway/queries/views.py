@@ -114,17 +114,24 @@ class Views:
             )
             find = partial(estimate_tables, self._store, question, self._share_cap)
             tables = self._cache.get(question.key, find) if query.devices else find()
+            if query.tags:
+                tables = self._without_empty(each.name, tables)
             found += [with_plan(table, self._planned_rate(each.name, table)) for table in tables]
         return found
+
+    def _without_empty(self, profile: str, tables: list[responses.Estimates]) -> list[responses.Estimates]:
+        """Leave out tables without reports of tags that no device of this profile has."""
+        tags = {tag for info in self._snapshot().devices.infos if info.profile == profile for tag in info.tags}
+        return [table for table in tables if table["n"] or table["withdrawn"] or table["tag"] in tags]
 
     def changes(self, query: ChangeQuery) -> list[responses.Changes]:
         """Return each profile's changes between two spans of time, for all devices or one tag."""
         tag = self._asked_tags(query.tag, each=False)
-        devices = tag is not None or self.needs_devices
+        devices = query.devices or tag is not None or self.needs_devices
         spans = query.spans(time.time(), self._store.bucket_seconds)
         found = []
         for each in self._profiles_with(query.profile, query.choice):
-            question = ChangeQuestion(each, *spans, devices, query.choice, tag[0] if tag else None)
+            question = ChangeQuestion(each, *spans, devices, query.devices, query.choice, tag[0] if tag else None)
             find = partial(change_table, self._store, question, self._share_cap)
             found.append(self._changes.get(question.key, find) if devices else find())
         return found

@@ -262,6 +262,7 @@ class Service:
             self._cases,
             self._metrics,
             summary=self._status.summary,
+            alerts=self._publisher.alerts.listed,
             health=self._status.health_response,
             generation=lambda: self._pool.generation,
             stopping=self._streams_end,

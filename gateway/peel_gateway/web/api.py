@@ -29,6 +29,7 @@ from peel_gateway.queries.parameters import (
     parse_query,
 )
 from peel_gateway.queries.responses import (
+    Alert,
     Audit,
     Changes,
     DeviceInDetail,
@@ -80,12 +81,15 @@ def _parameters(request: Request) -> dict[str, str]:
 
 
 class Api:
-    """The JSON routes, one method each; `summary` returns the content of /api/summary."""
+    """The JSON routes, one method each; `summary` returns the content of /api/summary, `alerts` that of /api/alerts."""
 
-    def __init__(self, views: Views, cases: Cases, summary: Callable[[], Summary]) -> None:
+    def __init__(
+        self, views: Views, cases: Cases, summary: Callable[[], Summary], alerts: Callable[[], list[Alert]]
+    ) -> None:
         self._views = views
         self._cases = cases
         self._summary = summary
+        self._alerts = alerts
 
     def routes(self) -> list[Route]:
         """Return all routes."""
@@ -93,6 +97,7 @@ class Api:
             json_route("/api/summary", self.get_summary),
             json_route("/api/estimates", self.get_estimates),
             json_route("/api/change", self.get_change),
+            json_route("/api/alerts", self.get_alerts),
             json_route("/api/exposures", self.get_exposures),
             json_route("/api/quarantine", self.get_quarantine),
             json_route("/api/exposures/{id}", self.get_report),
@@ -115,8 +120,12 @@ class Api:
         return {"items": self._views.estimates(query)}
 
     def get_change(self, query: ChangeQuery) -> Items[Changes]:
-        """Per profile: the change of each estimate between two spans of time, with its 95% interval and a sentence."""
+        """Per profile: the change of each estimate between two spans of time, with its 95% interval, over reports and over devices."""
         return {"items": self._views.changes(query)}
+
+    def get_alerts(self) -> Items[Alert]:
+        """The alerts in the settings, active ones first: state, value, 95% interval, threshold, and since when."""
+        return {"items": self._alerts()}
 
     def get_exposures(self, query: ExposureQuery) -> Page[Report]:
         """`{"items": [...], "next": id}`: reports for which a device is to blame, newest first."""

@@ -22,7 +22,7 @@ from peel_core import Secret
 from peel_gateway.metrics import CONTENT_TYPE, Metrics
 from peel_gateway.queries.exposed import Cases
 from peel_gateway.queries.parameters import NotFoundError, ParameterError, QueryError
-from peel_gateway.queries.responses import Endpoint, Health, Items, Summary
+from peel_gateway.queries.responses import Alert, Endpoint, Health, Items, Summary
 from peel_gateway.queries.views import Views
 from peel_gateway.storage.store import StoreError
 from peel_gateway.web.access import Guard, login_routes
@@ -42,6 +42,7 @@ def build_app(
     metrics: Metrics,
     *,
     summary: Callable[[], Summary],
+    alerts: Callable[[], list[Alert]],
     health: Callable[[], Health],
     generation: Callable[[], int],
     stopping: threading.Event,
@@ -55,6 +56,8 @@ def build_app(
     ----------
     summary : callable
         Returns the content of /api/summary and of each event.
+    alerts : callable
+        Returns the alerts with their states.
     health : callable
         Returns the content of /healthz for trusted clients, without reading the store; no `causes` when all is well.
     generation : callable
@@ -84,7 +87,7 @@ def build_app(
     api = [
         json_route("/api", get_paths),
         json_route("/api/openapi.json", get_openapi),
-        *Api(views, cases, summary).routes(),
+        *Api(views, cases, summary, alerts).routes(),
         Route(_EVENTS, get_events),
     ]
     document = description(api)

@@ -5,38 +5,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from field import Field
+from field import Field, SetClock, fake_clock
 from helpers import climate_profile
 
-from peel_research.soak.clock import find_faketime
 from peel_tools.servers.gateway import GatewayProcess
 
 DAY = 24 * 60 * 10
 """Numbers that such a device may take in a day."""
 
-SetClock = Callable[[str], object]
-
 
 @pytest.fixture
 def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
-    """Return a setter of the wall clock that gateways see, as in "-90d"; their steady clock stays the machine's."""
-    library = find_faketime()
-    if library is None:
-        pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
-    clock = tmp_path / "clock"
-    clock.write_text("+0d")
-    for name, value in (
-        ("LD_PRELOAD", str(library)),
-        ("FAKETIME_TIMESTAMP_FILE", str(clock)),
-        ("FAKETIME_NO_CACHE", "1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    ):
-        monkeypatch.setenv(name, value)
-    return clock.write_text
+    return fake_clock(tmp_path, monkeypatch)
 
 
 @pytest.fixture

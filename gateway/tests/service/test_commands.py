@@ -52,7 +52,9 @@ def test_change(gateway: GatewayProcess) -> None:
     assert [row["name"] for row in table["changes"]] == ["soil"]
     title, *sentences = gateway.command("change", "--window", "7d").stdout.splitlines()
     assert title.startswith("climate, 20") and "compared with" in title
-    assert [line.split(":")[0].strip() for line in sentences] == ["temperature", "soil"]
+    told = ["temperature", "temperature over devices", "soil", "soil over devices"]
+    assert [line.split(":")[0].strip() for line in sentences] == told
+    assert len(gateway.command("change", "--window", "7d", "--no-devices").stdout.splitlines()) == 3
 
 
 def test_estimates(gateway: GatewayProcess) -> None:

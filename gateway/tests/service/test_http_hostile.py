@@ -309,6 +309,7 @@ def test_health_is_answered_while_all_are_busy() -> None:
         cast(Cases, None),
         Metrics(),
         summary=slow,
+        alerts=list,
         health=lambda: {"causes": [], "dead_letters": 0, "lag_seconds": 0.0, "receipt_lag_seconds": 0.0},
         generation=int,
         stopping=threading.Event(),

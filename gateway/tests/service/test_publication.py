@@ -124,6 +124,34 @@ def test_a_tag_in_any_language_is_one_level_of_a_topic(field: Field) -> None:
     assert gateway.stop() == 0
 
 
+def test_a_tag_has_topics_only_where_it_has_devices(field: Field) -> None:
+    """Of two profiles only one has tagged devices. A tag that is removed while the gateway is stopped leaves nothing behind."""
+    air = '[[attribute]]\nkind = "mean"\nname = "co2"\nlow = 400\nhigh = 2000\n'
+    spoken = field.reports_of("air", air, [0], 20)
+    field.fleet.tag([1, 2], add=["roof"])
+    field.fleet.tag([3], add=["cellar"])
+    gateway = field.new_gateway(publish_seconds=QUICK, publish_homeassistant=True).start()
+    field.publish([*field.reports(100), *spoken])
+    left = [f"{BASE}/estimates/climate/roof", "homeassistant/sensor/peel_field_main/climate-roof-temperature/config"]
+    with listening(field) as subscriber:
+        wait_until(lambda: all(subscriber.last.get(topic) for topic in left), str(sorted(subscriber.last)))
+        wait_until(lambda: subscriber.last.get(f"{BASE}/estimates/air"))
+        subscriber.wait_publications(2)
+        tagged = [topic for topic in subscriber.last if "roof" in topic or "cellar" in topic]
+        assert tagged and not [topic for topic in tagged if "air" in topic.split("/")[-1] or "/air" in topic]
+        assert {item["profile"] for item in gateway.get("/api/estimates?tags=yes")["items"]} == {"climate"}
+    assert gateway.stop() == 0
+    field.fleet.tag([1, 2], remove=["roof"])
+    gateway.start()
+    with listening(field) as subscriber:
+        wait_until(lambda: subscriber.last.get(f"{BASE}/estimates/climate/cellar"))
+        gateway.wait_for(lambda: not any(subscriber.last.get(topic) for topic in left), 60, "the removal of the topics")
+    assert gateway.stop() == 0
+    with listening(field) as subscriber:
+        wait_until(lambda: subscriber.last.get(f"{BASE}/estimates/climate/cellar"))
+        assert not [topic for topic in subscriber.last if "roof" in topic]
+
+
 def test_nothing_is_published_where_nobody_wants_it(field: Field) -> None:
     gateway = field.new_gateway(publish_seconds=0).start()
     field.publish(field.reports(20))

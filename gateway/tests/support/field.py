@@ -29,6 +29,7 @@ from peel_gateway.model.tables import Counts
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import read_log
 from peel_hil.listener import Listener
+from peel_research.soak.clock import find_faketime
 from peel_tools.servers.broker import Broker, find_mosquitto
 from peel_tools.servers.gateway import GatewayProcess, Site
 
@@ -52,6 +53,27 @@ def locked_store(gateway: GatewayProcess) -> Iterator[None]:
     finally:
         holder.execute("ROLLBACK")
         holder.close()
+
+
+SetClock = Callable[[str], object]
+"""Sets the wall clock that gateways see, as in "-90d"."""
+
+
+def fake_clock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    """Give gateways that start from now on a wall clock that can be set; their steady clock stays the machine's."""
+    library = find_faketime()
+    if library is None:
+        pytest.skip("libfaketime is not installed. On Debian: apt-get install faketime")
+    clock = folder / "clock"
+    clock.write_text("+0d")
+    for name, value in (
+        ("LD_PRELOAD", str(library)),
+        ("FAKETIME_TIMESTAMP_FILE", str(clock)),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ):
+        monkeypatch.setenv(name, value)
+    return clock.write_text
 
 
 class Publisher:
@@ -113,9 +135,17 @@ class Field(Site):
         return self.add_gateway(name, {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2, **settings})
 
     def reports(
-        self, count: int, *, devices: Sequence[int] | None = None, rule: int | None = None
+        self,
+        count: int,
+        *,
+        devices: Sequence[int] | None = None,
+        rule: int | None = None,
+        readings: Sequence[int] = (0, 0),
     ) -> list[tuple[str, bytes]]:
-        """Fresh reports, one frame per message, from the devices in turn; `rule` is another than the profile's."""
+        """Fresh reports, one frame per message, from the devices in turn; `rule` is another than the profile's.
+
+        `readings` are Q15, one for each question.
+        """
         chosen = list(devices or range(1, DEVICES + 1))
         who = [chosen[i % len(chosen)] for i in range(count)]
         numbers = []
@@ -124,8 +154,8 @@ class Field(Site):
             self._next[device] += 1
         ids = np.array(who, np.uint32)
         keys = self.keys(ids, numbers)
-        readings = np.zeros((count, self.profile.k), np.int32)
-        frames = encode_many(self.profile, ids, keys, numbers, readings, entropy=self._chance.bytes(64), rule=rule)
+        rows = np.tile(np.array(readings, np.int32), (count, 1))
+        frames = encode_many(self.profile, ids, keys, numbers, rows, entropy=self._chance.bytes(64), rule=rule)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
 
     def reports_of(self, name: str, attributes: str, readings: Sequence[int], count: int) -> list[tuple[str, bytes]]:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,26 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser_support import PATIENCE_MS, OpenPage
+from browser_support import PATIENCE_MS, OpenPage, chromium
 from field import Field, open_broker
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-
-from peel_tools.boards.build_tools import MissingToolError
+from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; as root it has to do without its sandbox."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise MissingToolError("chromium is missing: apt-get install chromium")
-    expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"] if os.geteuid() == 0 else []
-        )
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture

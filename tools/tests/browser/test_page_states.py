@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
+import pytest
+from axe_playwright_python.sync_playwright import Axe
 from browser_support import OpenPage
-from field import Field
+from field import Field, fake_clock
 from playwright.sync_api import Page, Route, expect
 
 LONG = "donaudampfschifffahrtskapitaen"
@@ -359,9 +362,18 @@ def test_paper_has_all_rows_and_no_night(field: Field, open_page: OpenPage) -> N
     expect(page.locator("#plan")).to_be_hidden()
 
 
-def test_changes_are_told_with_their_intervals(field: Field, open_page: OpenPage) -> None:
+def test_changes_are_told_with_their_intervals(
+    field: Field, open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The temperature rises and the soil dries: half an hour apart, on a clock that is put forward."""
+    set_clock = fake_clock(tmp_path, monkeypatch)
+    set_clock("-90m")
     gateway = field.new_gateway().start()
-    field.publish(field.reports(400))
+    field.publish(field.reports(600, readings=(-20000, 20000)))
+    field.wait_accepted(gateway, 600)
+    set_clock("+0d")
+    field.publish(field.reports(600, readings=(20000, -20000)))
+    field.wait_accepted(gateway, 1200)
     page = open_page(gateway.url)
     legend, rows = page.locator("#change-legend"), page.locator("#change-list > li")
     expect(page.locator("#change-note")).to_have_text("the last 24\u202fh against the 24\u202fh before")
@@ -369,19 +381,51 @@ def test_changes_are_told_with_their_intervals(field: Field, open_page: OpenPage
     expect(rows).to_have_count(0)
     page.get_by_role("radio", name="all").check()
     expect(page.locator("#change")).to_be_hidden()
-
-    def changed(route: Route) -> None:
-        answer = route.fetch()
-        table = answer.json()
-        table["items"][0]["n_before"] = 300
-        rose, fell = {"value": 2, "low": 1, "high": 3}, {"value": -20, "low": -30, "high": -10}
-        for row, change in zip(table["items"][0]["changes"], (rose, fell), strict=True):
-            row |= change | {"visible": True}
-        route.fulfill(response=answer, json=table)
-
-    page.route("**/api/change*", changed)
-    page.get_by_role("radio", name="7 d").check()
+    page.get_by_role("radio", name="1 h").check()
+    amount = "\\d.*\\(\\d.* … \\d.*\\)"
     expect(rows).to_have_text(
-        [re.compile("▼ soil fell by 20.*\\(10.* … 30"), re.compile("▲ temperature rose by 2.0.*degC")]
+        [re.compile(f"▲ temperature rose by {amount}|▼ soil fell by {amount}"), re.compile(" by ")]
     )
+    expect(rows.filter(has_text="▲ temperature rose by ")).to_have_count(1)
+    expect(rows.filter(has_text="▼ soil fell by ")).to_have_count(1)
     expect(legend).to_have_text("Of 20 estimates that did not change, chance shows about one.")
+    (told,) = gateway.get("/api/change?window=1h")["items"]
+    for row, truth in zip(told["changes"], (60 * 20000 / 32768, -20000 / 32768), strict=True):
+        for found in (row, row["over_devices"]):
+            reach = 2.2 * max(found["value"] - found["low"], found["high"] - found["value"])
+            assert found["visible"] and abs(found["value"] - truth) < reach
+
+
+def test_alerts_are_listed_with_their_state(field: Field, open_page: OpenPage) -> None:
+    rule = 'profile = "climate"\nfigure = "temperature"\nwindow = "1h"\n'
+    field.write_alerts(
+        f'name = "warm"\n{rule}above = 0',
+        f'name = "icy"\n{rule}below = 0',
+        f'name = "moved"\n{rule}changed = 5',
+        f'name = "cellar"\n{rule}tag = "cellar"\nabove = 0',
+    )
+    gateway = field.new_gateway(publish_seconds=0.5).start()
+    field.publish(field.reports(1500))
+    page = open_page(gateway.url)
+    rows = page.locator("#alerts-list > li")
+    expect(rows).to_have_count(4)
+    expect(page.locator("#alerts-note")).to_have_text("1 of 4 alerts active")
+    expect(rows.first).to_contain_text("▲ active")
+    expect(rows.first.locator(".sentence")).to_have_text(
+        re.compile(r"^temperature of climate above 0\sdegC in 1h: \d.*\sdegC \(\d.* … \d.*\), n\s[67]\d\d$")
+    )
+    expect(rows.first.locator("time")).to_have_text(re.compile("^since \\d"))
+    expect(rows.filter(has_text="cellar").locator(".sentence")).to_contain_text("no device has 'cellar'")
+    expect(rows.filter(has_text="moved").locator(".sentence")).to_contain_text("one of the two windows has no report")
+    for width in (1280, NARROW):
+        for scheme in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            found = Axe().run(page, "#alerts")
+            assert found.violations_count == 0, f"{width} {scheme}: {found.generate_report()}"
+            assert sideways(page) <= 0
+    items = gateway.get("/api/alerts")["items"]
+    assert [(each["alert"], each["state"]) for each in items] == [
+        *(("warm", "active"), ("cellar", "unknown"), ("icy", "inactive"), ("moved", "inactive"))
+    ]
+    assert items[0]["low"] > 0 and items[0]["threshold"] == 0 and items[0]["since"] is not None

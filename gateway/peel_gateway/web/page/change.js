@@ -18,7 +18,8 @@ export class Change {
 		const { profile, tag, seconds } = this.page;
 		setHidden(byId("change"), !profile || seconds === null);
 		if (!profile || seconds === null) return;
-		const asked = { profile: profile.name, tag, window: seconds < 3600 ? `${seconds / 60}min` : `${seconds / 3600}h`, top: TOP };
+		const window = seconds < 3600 ? `${seconds / 60}min` : `${seconds / 3600}h`;
+		const asked = { profile: profile.name, tag, window, top: TOP, devices: "no" };
 		const { items } = await ask("/api/change", asked);
 		const now = this.page;
 		if (profile === now.profile && tag === now.tag && seconds === now.seconds) this.#show(items[0]);

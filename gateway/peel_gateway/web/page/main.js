@@ -2,6 +2,7 @@
 // Builds the page: holds the choices, refreshes the panels, switches between states.
 
 import { Refused, Unreachable, ask, tell } from "./api.js";
+import { Alerts } from "./alerts.js";
 import { Change } from "./change.js";
 import { Controls } from "./controls.js";
 import { History } from "./history.js";
@@ -54,7 +55,7 @@ const controls = new Controls(page, () => {
 	plan.show();
 	refresh();
 });
-const panels = [demo, estimates, history, change, exposed, devices];
+const panels = [demo, new Alerts(), estimates, history, change, exposed, devices];
 
 function hear(table, polling = false) {
 	const quiet = performance.now() - asked > QUIET_SECONDS * 1000;
