@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "gateway" / "kernels"
 
 ffi = FFI()
-HEADERS = ("e_process.h", "codewords.h", "packets.h", "packing.h")
+HEADERS = ("e_process.h", "codewords.h", "packets.h", "packing.h", "device_sums.h")
 for header in HEADERS:
     ffi.cdef(constants(HERE / header))
     ffi.cdef(declarations(HERE / header))

@@ -86,11 +86,19 @@ def packed_seeds() -> Iterator[bytes]:
     yield from (b"\x40\x00\x3f", b"\x03\xff12345678\x01\x07\x00\x00", b"\x02" + bytes(range(16)), b"\x03\x81a")
 
 
+def piece_seeds() -> Iterator[bytes]:
+    """Yield pieces of two units and three rows, with columns of several widths."""
+    for widths in ((1, 1, 1, 0), (2, 1, 1, 0), (1, 2, 4, 8), (8, 8, 8, 1)):
+        units = bytes([16, 0, 0, 2, 0, 1]) + bytes([25, 0, 0, 1, 0, 2])
+        yield bytes([3, *widths, 2, 1, 1]) + units + bytes(range(3 * sum(widths)))
+
+
 TARGETS = (
     Target("c_core/tests/fuzz_frame.c", CORE, frame_seeds),
     Target("c_core/tests/fuzz_payload.c", [*CORE, ROOT / "bindings/host/batch.c"], payload_seeds),
     Target("gateway/tests/fuzz_packets.c", [KERNELS / "packets.c"], packet_seeds),
     Target("gateway/tests/fuzz_packing.c", [KERNELS / "packing.c"], packed_seeds),
+    Target("gateway/tests/fuzz_device_sums.c", [KERNELS / "device_sums.c"], piece_seeds),
     Target(
         "gateway/tests/fuzz_e_process.c",
         [KERNELS / f"{part}.c" for part in E_PROCESS],

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "screening": {"model", "mechanisms", "_kernels"},
     "estimation": {"model", "mechanisms"},
     "planning": {"mechanisms"},
-    "storage": {"model", "settings", "files", "exits"},
+    "storage": {"model", "_kernels", "settings", "files", "exits"},
     "engine": {"model", "mechanisms", "screening", "storage", "logs"},
     "fleet": {"model", "files", "exits"},
     "queries": {"model", "mechanisms", "estimation", "planning", "storage", "fleet", "settings", "files"},

@@ -110,6 +110,10 @@ class Choice:
         """Indices of the statistics that have the name, or of all."""
         return [i for i in range(profile.size) if self.name in (None, profile.label(i))]
 
+    def questions(self, profile: Profile) -> Ints:
+        """Return the questions of the statistics that have the name, or of all."""
+        return np.unique(questions_of(profile).of_statistic[self.named(profile)])
+
     def count(self, profile: Profile) -> int:
         """Return the number of listed statistics."""
         named = self.named(profile)
@@ -221,7 +225,7 @@ def estimates(
             seconds=bucket_seconds,
             share_cap=share_cap,
             figures=profile.size,
-            **_Bucket(profile, tallies, rows, share_cap, known).told(choice or Choice()),
+            **_Bucket(profile, tallies, rows, share_cap, known, choice or Choice()).told(),
         )
         for start, rows in zip(starts.tolist(), parts, strict=True)
     ]
@@ -273,34 +277,51 @@ def _differences(profile: Profile, before: Statistics, after: Statistics) -> Cal
 class _Bucket:
     """One bucket's reports: those that count, and all that were accepted."""
 
-    def __init__(self, profile: Profile, tallies: DeviceTallyTable, rows: Ints, share_cap: float, known: bool) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        tallies: DeviceTallyTable,
+        rows: Ints,
+        share_cap: float,
+        known: bool,
+        choice: Choice,
+    ) -> None:
         self._profile = profile
         self._known = known
-        rows = rows[tallies.plus[rows] + tallies.minus[rows] > 0]
+        self._choice = choice
+        reports = tallies.plus[rows] + tallies.minus[rows]
+        stay = (tallies.withdrawn[rows] == 0) & (reports > 0)
+        self._total, self._n = int(reports.sum()), int(reports[stay].sum())
+        self._devices = _distinct(tallies.device[rows[stay]]) if known else None
+        rows = rows[reports > 0]
+        if choice.name is not None:  # a statistic depends on the reports of its question alone
+            rows = rows[np.isin(questions_of(profile).question(tallies.index[rows]), choice.questions(profile))]
         self._all = self._stay = _reports(profile, tallies, rows)
         gone = tallies.withdrawn[rows] != 0
         if gone.any():
             self._stay = _reports(profile, tallies, rows[~gone])
-        self._published = self._stay.statistics(capped(self._stay.report_counts, share_cap))
+        weights = capped(self._stay.report_counts, share_cap)
+        self._published = self._stay.statistics(weights)
+        self._equal = self._published if (weights == 1).all() else None
         self._before = self._published.bounds
         if gone.any():
             self._before = self._all.statistics(capped(self._all.report_counts, share_cap)).bounds
 
-    def told(self, choice: Choice) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         """The fields of `Estimates` that the reports decide."""
-        n, total = (int(reports.report_counts.reports.sum()) for reports in (self._stay, self._all))
+        chosen = self._choice.statistics(self._profile, self._published.unclipped.value)
         return {
-            "n": n,
-            "devices": len(np.unique(self._stay.report_counts.device)) if self._known else None,
-            "withdrawn": total - n,
-            "estimates": tuple(self._estimates(choice.statistics(self._profile, self._published.unclipped.value))),
+            "n": self._n,
+            "devices": self._devices,
+            "withdrawn": self._total - self._n,
+            "estimates": tuple(self._estimates(chosen)),
         }
 
     def _estimates(self, chosen: Ints) -> Iterator[Estimate]:
         n, total = (reports.sums(reports.report_counts.reports) for reports in (self._stay, self._all))
         devices = self._stay.sums(np.ones_like(self._stay.report_counts.reports))
         by_device = self._stay.statistics(equal_devices(self._stay.report_counts)) if self._known else None
-        plain = self._stay.plain()
+        plain = self._stay.plain(self._n, self._equal)
         for i in chosen.tolist():
             about = self._profile.statistics[i]
             extent = (about.low, about.high)
@@ -339,6 +360,11 @@ def _counting(profile: Profile, tallies: DeviceTallyTable) -> Reports:
 
 def _reports(profile: Profile, tallies: DeviceTallyTable, rows: Ints) -> Reports:
     return Reports.of(profile, tallies.device[rows], tallies.index[rows], tallies.plus[rows], tallies.minus[rows])
+
+
+def _distinct(values: Ints) -> int:
+    """Return the number of distinct values."""
+    return int(np.count_nonzero(np.diff(np.sort(values), prepend=-1)))
 
 
 def _interval(bounds: Bounds, i: int) -> Interval:

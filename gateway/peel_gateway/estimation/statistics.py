@@ -52,7 +52,7 @@ class ReportCounts:
     @classmethod
     def of(cls, device: Ints, question: Ints, reports: Ints, questions: int) -> tuple[ReportCounts, Ints]:
         """Add up rows of the same device and question; the second is each row's place."""
-        keys, place = np.unique(device * questions + question, return_inverse=True)
+        keys, place = _ranked(device * questions + question)
         total = np.bincount(place, reports, len(keys)).astype(np.int64)
         return cls(keys // questions, keys % questions, total, questions), place
 
@@ -65,6 +65,14 @@ class ReportCounts:
         most = np.zeros(self.questions)
         np.maximum.at(most, self.question, values)
         return most
+
+
+def _ranked(values: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct values, ascending, and the place of each value among them."""
+    new = np.diff(values, prepend=values[:1] - 1)
+    if (new < 0).any():
+        return np.unique(values, return_inverse=True)
+    return values[new > 0], np.cumsum(new > 0) - 1  # as stores return them, values ascend
 
 
 @dataclass(frozen=True)
@@ -216,10 +224,19 @@ class Reports:
             device=most.device[of],
         )
 
-    def plain(self) -> Bounds:
-        """The textbook's estimates over reports."""
-        bounds = self.statistics(equal_reports(self.report_counts)).bounds
-        for of, plain in questions_of(self.profile).plain(self.cell, self.plus, self.minus):
+    def plain(self, total: int, equal: Statistics | None = None) -> Bounds:
+        """The textbook's estimates over reports.
+
+        Parameters
+        ----------
+        total : int
+            Reports about any question, also those that are not in these rows.
+        equal : Statistics, optional
+            The statistics with equal weights, if they are known already.
+        """
+        equal = equal or self.statistics(equal_reports(self.report_counts))
+        bounds = Bounds(*(each.copy() for each in equal.bounds))
+        for of, plain in questions_of(self.profile).plain(self.cell, self.plus, self.minus, total):
             for each, better in zip(bounds, plain, strict=True):
                 each[of] = better
         return bounds

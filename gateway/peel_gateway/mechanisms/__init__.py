@@ -103,9 +103,13 @@ class Questions:
             found[_statistics(block)] = form.speaking(block, cell[rows] - block.first_cell, weight[rows])
         return found
 
-    def plain(self, cell: Ints, plus: Ints, minus: Ints) -> Iterator[tuple[slice, tuple[Floats, Floats, Floats]]]:
-        """Yield value, low and high of the textbook's estimator where it is another one, with the statistics that they are for."""
-        total = float((plus + minus).sum())
+    def plain(
+        self, cell: Ints, plus: Ints, minus: Ints, total: int
+    ) -> Iterator[tuple[slice, tuple[Floats, Floats, Floats]]]:
+        """Yield value, low and high of the textbook's estimator where it is another one, with the statistics that they are for.
+
+        `total` is the number of reports about any question.
+        """
         for block, form, rows in self._parts(self._profile.block_of_cell, cell):
             if form.signed:
                 of = _statistics(block)

@@ -252,6 +252,19 @@ class DeviceTallyTable:
     def __len__(self) -> int:
         return len(self.device)
 
+    @classmethod
+    def join(cls, parts: Sequence[DeviceTallyTable]) -> DeviceTallyTable:
+        """Put tables one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        names = [each.name for each in fields(cls)]
+        none = np.zeros(0, np.int64)
+        return cls(**{name: np.concatenate([none, *(getattr(part, name) for part in parts)]) for name in names})
+
+    def at(self, rows: slice | npt.NDArray[np.bool_] | Ints) -> DeviceTallyTable:
+        """Return some rows."""
+        return DeviceTallyTable(**{name: column[rows] for name, column in vars(self).items()})
+
 
 @dataclass
 class RollupTable:

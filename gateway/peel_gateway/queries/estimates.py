@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
@@ -15,7 +16,7 @@ from peel_gateway.estimation.distribution import QUANTILES, Distribution, distri
 from peel_gateway.estimation.estimate import Choice, Estimate, Estimates, Figure, Interval, anonymous, estimates
 from peel_gateway.fleet.directory import DeviceDirectory
 from peel_gateway.fleet.folder import device_label
-from peel_gateway.model.tables import DeviceTallyTable, TallyTable
+from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.queries import responses
 from peel_gateway.queries.parameters import QueryError
 from peel_gateway.queries.responses import moment, moment_or_none
@@ -81,7 +82,7 @@ class Tag:
     def part_of(self, tallies: DeviceTallyTable) -> DeviceTallyTable:
         """Return the rows of its devices."""
         rows = np.isin(tallies.device, np.fromiter(self.members, np.int64, len(self.members)))
-        return DeviceTallyTable(**{name: column[rows] for name, column in vars(tallies).items()})
+        return tallies.at(rows)
 
 
 def tags_of(devices: DeviceDirectory) -> list[Tag]:
@@ -154,33 +155,30 @@ def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float
     if not question.devices:
         return _part_tables(question, share_cap, anonymous(sums), None, store.withdrawn_devices(profile.id))
     found: dict[str | None, list[responses.Estimates]] = {}
-    for begin, end in _parts(question, sums):
-        tallies = store.device_tallies(
-            profile.id, since=begin, until=end, bucket_seconds=seconds, only=question.members
-        )
+    only, gone = question.members, store.withdrawn_devices(profile.id)
+    for tallies in _tallies(store, question, only):
         for tag in question.tags or (None,):
-            part = tallies if tag is None else tag.part_of(tallies)
-            gone = store.withdrawn_devices(profile.id) if tag is None else _withdrawn(part)
-            found.setdefault(tag.name if tag else None, []).extend(_part_tables(question, share_cap, part, tag, gone))
+            part = tallies if tag is None or question.tags == (tag,) else tag.part_of(tallies)
+            withdrawn = gone if tag is None else _withdrawn(part)
+            found.setdefault(tag.name if tag else None, []).extend(
+                _part_tables(question, share_cap, part, tag, withdrawn)
+            )
     return [table for tables in found.values() for table in tables]
+
+
+def _tallies(
+    store: Archive, question: EstimateQuestion, only: npt.NDArray[np.int64] | None
+) -> Iterator[DeviceTallyTable]:
+    """Yield the tallies of devices, some buckets at a time; for the whole span one table, which may be empty."""
+    profile, since, until, seconds = question.profile.id, question.since, question.until, question.bucket_seconds
+    if seconds is None:
+        yield store.device_tallies(profile, since=since, until=until, only=only)
+    else:
+        yield from store.device_tally_parts(profile, since=since, until=until, bucket_seconds=seconds, only=only)
 
 
 def _withdrawn(tallies: DeviceTallyTable) -> int:
     return len(np.unique(tallies.device[tallies.withdrawn != 0]))
-
-
-_REPORTS_AT_ONCE = 2_000_000
-"""Buckets of about this many reports are read together; bounds the memory of a query."""
-
-
-def _parts(question: EstimateQuestion, sums: TallyTable) -> list[tuple[float | None, float | None]]:
-    """Return spans of time that have some of the buckets each, and together all."""
-    if question.bucket_seconds is None or not len(sums):
-        return [(question.since, question.until)]
-    starts, where = np.unique(sums.bucket, return_inverse=True)
-    before = np.cumsum(np.bincount(where, sums.plus + sums.minus)) // _REPORTS_AT_ONCE
-    borders = starts[1:][np.diff(before) > 0].tolist()
-    return list(zip([question.since, *borders], [*borders, question.until], strict=True))
 
 
 def _part_tables(

@@ -263,7 +263,6 @@ class Archive(abc.ABC):
     ) -> TallyTable:
         """Return a profile's tallies per bucket of `bucket_seconds` (a multiple of the store's), or summed as bucket 0."""
 
-    @abc.abstractmethod
     def device_tallies(
         self,
         profile: int,
@@ -273,7 +272,21 @@ class Archive(abc.ABC):
         bucket_seconds: int | None = None,
         only: Ints | None = None,
     ) -> DeviceTallyTable:
-        """Return the tallies of each device, or of some (ascending ids), from the roll-ups. Blocks nobody."""
+        """Return the tallies of each device, or of some (ascending ids), from the roll-ups."""
+        parts = self.device_tally_parts(profile, since=since, until=until, bucket_seconds=bucket_seconds, only=only)
+        return DeviceTallyTable.join(list(parts))
+
+    @abc.abstractmethod
+    def device_tally_parts(
+        self,
+        profile: int,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        bucket_seconds: int | None = None,
+        only: Ints | None = None,
+    ) -> Iterator[DeviceTallyTable]:
+        """Yield the same, some buckets at a time, so that few are in memory. Reads one snapshot, and delays no other query."""
 
     @abc.abstractmethod
     def withdrawn_devices(self, profile: int) -> int:

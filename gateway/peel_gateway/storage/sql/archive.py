@@ -110,7 +110,7 @@ class SqlArchive(Archive):
             ]
         return joined_tallies(parts)
 
-    def device_tallies(
+    def device_tally_parts(
         self,
         profile: int,
         *,
@@ -118,14 +118,10 @@ class SqlArchive(Archive):
         until: float | None = None,
         bucket_seconds: int | None = None,
         only: Ints | None = None,
-    ) -> DeviceTallyTable:
+    ) -> Iterator[DeviceTallyTable]:
         span = self._span(since, until, bucket_seconds)
         with self._read_long() as connection:
-            parts = [
-                read_device_tallies(scope, read_extent(scope, self.bucket_seconds), profile, span, only)
-                for scope in connection.scopes()
-            ]
-        return _joined(parts)
+            yield from read_device_tallies(connection.scopes(), self.bucket_seconds, profile, span, only)
 
     def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):
@@ -235,15 +231,6 @@ class SqlStore(SqlArchive, Store):
 def _registry(connection: Connection) -> DirectoryVersion:
     meta: dict[str, int] = dict(connection.scopes()[0].rows("SELECT key, value FROM {meta} AS meta"))
     return DirectoryVersion(*(meta[key] for key in REGISTRY))
-
-
-def _joined(parts: list[DeviceTallyTable]) -> DeviceTallyTable:
-    """Put the sums of several partitions in order; each device is in one."""
-    if len(parts) == 1:
-        return parts[0]
-    column = {name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])}
-    order = np.lexsort((column["withdrawn"], column["index"], column["device"], column["bucket"]))
-    return DeviceTallyTable(**{name: values[order] for name, values in column.items()})
 
 
 def read_stored_state(connection: Connection, extent: Extent) -> StoredState:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -30,6 +31,7 @@ from peel_gateway.model.tables import RollupTable, TallyTable
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import add_checksum, drop_checksum, signs
 from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.device_sums import DeviceSums, PackedPiece
 from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.rows import TALLY_COUNTS, TALLY_SUMS, columns, write_tallies
 from peel_gateway.storage.store import StoreCorrupt
@@ -42,6 +44,7 @@ __all__ = [
     "Extent",
     "Forfeits",
     "RollupSums",
+    "Spans",
     "add_rollups",
     "add_tallies",
     "build",
@@ -50,6 +53,7 @@ __all__ = [
     "read_extent",
     "read_level",
     "read_rollups",
+    "read_spans",
     "read_tail",
     "verify_rollups",
     "write_level",
@@ -217,17 +221,17 @@ class Forfeits:
 
     def __init__(self, connection: Connection) -> None:
         query = "SELECT device, COUNT(*) FROM {audit} AS audit WHERE restored = 0 GROUP BY device ORDER BY device"
-        self._device, self._count = columns(connection.rows(query), 2)
+        self.device, self.count = columns(connection.rows(query), 2)
 
     def __bool__(self) -> bool:
-        return len(self._device) > 0
+        return len(self.device) > 0
 
     def of(self, device: Ints) -> Ints:
         """Return the number for each device."""
         if not self:
             return np.zeros(len(device), np.int64)
-        place = np.minimum(np.searchsorted(self._device, device), len(self._device) - 1)
-        return np.where(self._device[place] == device, self._count[place], 0)
+        place = np.minimum(np.searchsorted(self.device, device), len(self.device) - 1)
+        return np.where(self.device[place] == device, self.count[place], 0)
 
 
 def read_tail(connection: Connection, extent: Extent) -> RollupTable:
@@ -366,14 +370,25 @@ def read_rollups(
 
     Units do not cross the borders of groups of `group` seconds; None asks for one sum.
     """
-    for level, first, last in extent.spans(begin, end, group):
-        yield from read_level(connection, level, first, last, profile=profile, chosen=chosen)
+    yield from read_spans(connection, extent.spans(begin, end, group), profile=profile, chosen=chosen)
     tail = read_tail(connection, extent)
     mine = (tail.start >= begin) & (tail.start < end)
     if profile is not None:
         mine &= tail.profile == profile
     tail = tail.at(mine)
     yield tail if chosen is None else tail.at(chosen.rows(tail.device))
+
+
+def read_spans(
+    connection: Connection,
+    spans: Sequence[tuple[int, int, int]],
+    *,
+    profile: int | None = None,
+    chosen: Chosen | None = None,
+) -> Iterator[RollupTable]:
+    """Yield the rows of spans, each a level with begin and end."""
+    for level, first, last in spans:
+        yield from read_level(connection, level, first, last, profile=profile, chosen=chosen)
 
 
 def read_level(
@@ -417,10 +432,48 @@ def _pieces(
     for number, profile, entries, data in connection.stream(
         f"SELECT id, profile, entries, data FROM {{rollup}} AS rollup WHERE {where} ORDER BY id", values
     ):
-        try:
+        with _reading(number):
             yield _unpacked(profile, entries, data, chosen)
-        except ValueError as error:
-            raise StoreCorrupt(f"the roll-ups are damaged: piece {number}: {error}; restore a copy") from None
+
+
+@contextmanager
+def _reading(number: int) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise StoreCorrupt(f"the roll-ups are damaged: piece {number}: {error}; restore a copy") from None
+
+
+class Spans:
+    """Spans of time of one profile, and of all devices or those of a range, as a condition on the pieces that may have rows of them."""
+
+    def __init__(self, spans: Sequence[tuple[int, int, int]], profile: int, chosen: Chosen | None) -> None:
+        self._of: dict[int, list[tuple[int, int]]] = {}
+        for level, first, last in spans:
+            self._of.setdefault(level, []).append((first, last))
+        within = [f"(level = {level} AND first < {last} AND last >= {first})" for level, first, last in spans]
+        self._where = f"profile = {profile} AND ({' OR '.join(within) or 'FALSE'})"
+        if chosen is not None:
+            self._where += f" AND high >= {chosen.low} AND low <= {chosen.high}"
+
+    def measure(self, connection: Connection) -> tuple[int, int, int, int, int] | None:
+        """Return the first and last unit, the lowest and highest device and the rows of the pieces; None if there is no piece."""
+        query = f"""SELECT MIN(first), MAX(last), MIN(low), MAX(high), CAST(SUM(entries) AS BIGINT)
+                    FROM {{rollup}} AS rollup WHERE {self._where}"""
+        ((first, *others),) = connection.rows(query)
+        return None if first is None else (first, *others)
+
+    def add_to(self, sums: DeviceSums, connection: Connection) -> None:
+        """Add the rows of the spans to sums per device."""
+        query = f"SELECT id, level, entries, data FROM {{rollup}} AS rollup WHERE {self._where}"
+        for number, level, entries, data in connection.stream(query):
+            with _reading(number):
+                packed = _parsed(entries, data)
+                start = packed.units["start"].astype(np.int64)
+                inside = np.zeros(len(start), np.bool_)
+                for first, last in self._of[level]:
+                    inside |= (start >= first) & (start < last)
+                sums.add_piece(packed, start, inside)
 
 
 def verify_rollups(connection: Connection) -> Iterator[str]:
@@ -481,18 +534,25 @@ def _narrow(column: Ints) -> npt.NDArray[np.unsignedinteger]:
     return column.astype(_UNSIGNED[size])
 
 
-def _unpacked(profile: int, entries: int, data: bytes, chosen: Chosen | None = None) -> RollupTable:
-    """Return the rows of a piece, of all devices or some; `ValueError` if it is damaged."""
+def _parsed(entries: int, data: bytes) -> PackedPiece:
+    """Check a piece of so many rows and find its parts; `ValueError` if it is damaged."""
     data = drop_checksum(data)
-    count, bits, *sizes = _HEADER.unpack_from(data)
+    count, bits, *widths = _HEADER.unpack_from(data)
     units = np.frombuffer(data, _UNIT, count, _HEADER.size)
     place = _HEADER.size + units.nbytes
-    if place + sum(sizes) * entries != len(data) or units["entries"].sum() != entries:
+    if place + sum(widths) * entries != len(data) or units["entries"].sum() != entries:
         raise ValueError(f"{len(data)} bytes do not hold {entries} rows of {count} units")
+    return PackedPiece(entries, bits, widths, units, np.frombuffer(data, np.uint8, offset=place))
+
+
+def _unpacked(profile: int, entries: int, data: bytes, chosen: Chosen | None = None) -> RollupTable:
+    """Return the rows of a piece, of all devices or some; `ValueError` if it is damaged."""
+    packed = _parsed(entries, data)
+    bits, units, place = packed.bits, packed.units, 0
     found: list[npt.NDArray[np.unsignedinteger]] = []
-    for size in sizes:
+    for size in packed.widths:
         none = np.zeros(entries if not size else 0, np.uint8)
-        found.append(np.frombuffer(data, _UNSIGNED[size], entries, place) if size else none)
+        found.append(np.frombuffer(packed.columns, _UNSIGNED[size], entries, place) if size else none)
         place += size * entries
     each = units["entries"].astype(np.int64)
     sums = np.cumsum(found[0], dtype=np.int64)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 
 import numpy as np
@@ -13,7 +14,19 @@ import numpy.typing as npt
 from peel_gateway.model.grouping import add_up
 from peel_gateway.model.tables import DeviceTallyTable, RollupTable, TallyTable
 from peel_gateway.storage.sql.connection import Connection
-from peel_gateway.storage.sql.rollups import END, Chosen, Extent, Forfeits, RollupSums, read_rollups
+from peel_gateway.storage.sql.device_sums import NEVER, DeviceSums, Slots
+from peel_gateway.storage.sql.rollups import (
+    END,
+    Chosen,
+    Extent,
+    Forfeits,
+    RollupSums,
+    Spans,
+    read_extent,
+    read_rollups,
+    read_spans,
+    read_tail,
+)
 from peel_gateway.storage.sql.rows import TALLY_COUNTS, TALLY_SUMS, columns
 
 __all__ = [
@@ -74,6 +87,15 @@ def read_level_tallies(connection: Connection, level: int) -> list[Ints]:
     return columns(connection.rows(query, (level,)), 7)
 
 
+def read_last_cell(connection: Connection, extent: Extent, span: Span, profile: int) -> int:
+    """Return the largest cell that has a tally in a span; 0 without tallies."""
+    spans = extent.spans(span.begin, span.end, span.size)
+    within = [f"(level = {level} AND bucket >= {first} AND bucket < {last})" for level, first, last in spans]
+    query = f"""SELECT COALESCE(MAX(idx), 0) FROM {{tally}} AS tally
+                WHERE profile = ? AND ({" OR ".join(within) or "FALSE"})"""
+    return connection.value(query, (profile,))
+
+
 def joined_tallies(tables: Sequence[TallyTable]) -> TallyTable:
     """Add up tallies."""
     joined = [np.concatenate(column) for column in zip(*(vars(table).values() for table in tables), strict=True)]
@@ -117,6 +139,13 @@ class _Gone:
         gone = np.isin(piece.device, self._withdrawn) | (piece.forfeits < self._forfeits.of(piece.device))
         return gone.astype(np.int64)
 
+    def leave_out(self, slots: Slots) -> None:
+        """Note the same for the devices of sums."""
+        if len(self._forfeits.device):
+            slots.leave_out(self._forfeits.device, self._forfeits.count)
+        if len(self._withdrawn):
+            slots.leave_out(self._withdrawn, NEVER)
+
 
 def read_forfeits(connection: Connection) -> tuple[Ints, Ints]:
     """Devices, and the events up to which pardons have left their reports withdrawn for ever."""
@@ -125,14 +154,113 @@ def read_forfeits(connection: Connection) -> tuple[Ints, Ints]:
     return device, forfeited
 
 
+_SUMS_AT_ONCE = 1_000_000
+"""Sums that a query has in memory at a time, about 100 bytes each with the estimates from them. One group may have more."""
+_DENSE = 8
+"""Up to this many places of a table per row, the table of all sums costs less than sorting the rows."""
+_MOST_PLACES = 32_000_000
+
+
 def read_device_tallies(
-    connection: Connection, extent: Extent, profile: int, span: Span, only: Ints | None
-) -> DeviceTallyTable:
-    """Sum the accepted reports of each device, or of some devices (ascending ids)."""
-    sums, gone, size = RollupSums(4), _Gone(connection), span.size
-    chosen = None if only is None else Chosen.of(only)
-    for piece in read_rollups(connection, extent, span.begin, span.end, size, profile=profile, chosen=chosen):
-        start = piece.start // size if size else np.zeros(len(piece), np.int64)
-        sums.add([start, piece.device, piece.index, gone.of(piece)], [piece.plus, piece.minus])
-    start, device, index, state, plus, minus = sums.total()
-    return DeviceTallyTable(start * (size or 0), device, index, plus, minus, state)
+    scopes: Sequence[Connection], bucket_seconds: int, profile: int, span: Span, only: Ints | None
+) -> Iterator[DeviceTallyTable]:
+    """Sum the accepted reports of each device, or of some devices (ascending ids), over all scopes.
+
+    Yields tables of some groups of time each, in order. Memory depends on the devices and cells, not on the number of reports.
+    """
+    query = _DeviceQuery(scopes, bucket_seconds, profile, span, only)
+    if not query.empty:
+        for begin, end in query.parts():
+            yield query.read(begin, end)
+
+
+class _DeviceQuery:
+    """A query for sums per device: the extents and tails of its scopes, and how much they have to read."""
+
+    def __init__(
+        self, scopes: Sequence[Connection], bucket_seconds: int, profile: int, span: Span, only: Ints | None
+    ) -> None:
+        self._profile, self._span, self._only = profile, span, only
+        self._chosen = None if only is None else Chosen.of(only)
+        self._scopes = [(scope, read_extent(scope, bucket_seconds), _Gone(scope)) for scope in scopes]
+        self._tails = [self._tail(scope, extent) for scope, extent, _ in self._scopes]
+        found = [self._spans(extent, span.begin, span.end).measure(scope) for scope, extent, _ in self._scopes] + [
+            (*_ends(tail.start), *_ends(tail.device), len(tail)) for tail in self._tails if len(tail)
+        ]
+        measured = [each for each in found if each is not None]
+        self.empty = not measured or (only is not None and not len(only))
+        if self.empty:
+            return
+        first, last, low, high, rows = zip(*measured, strict=True)
+        self._rows: int = sum(rows)
+        self._low: int = min(low) if only is None else int(only[0])
+        self._high: int = max(high) if only is None else int(only[-1])
+        size = span.size
+        self._first = max(min(first), span.begin) // size * size if size else 0
+        self._groups: int = (min(max(last), span.end - 1) - self._first) // size + 1 if size else 1
+        self._cells = 1 + max(
+            max(read_last_cell(scope, extent, span, profile) for scope, extent, _ in self._scopes),
+            max(int(tail.index.max(initial=0)) for tail in self._tails),
+        )
+
+    def _tail(self, scope: Connection, extent: Extent) -> RollupTable:
+        tail = read_tail(scope, extent)
+        tail = tail.at(
+            (tail.start >= self._span.begin) & (tail.start < self._span.end) & (tail.profile == self._profile)
+        )
+        return tail if self._chosen is None else tail.at(self._chosen.rows(tail.device))
+
+    def _spans(self, extent: Extent, begin: int, end: int) -> Spans:
+        return Spans(extent.spans(begin, end, self._span.size), self._profile, self._chosen)
+
+    @property
+    def _places(self) -> int:
+        """The places of a table of one group's sums."""
+        return self._cells * (self._high - self._low + 1 if self._only is None else len(self._only))
+
+    @property
+    def _dense(self) -> bool:
+        most, ids = max(_SUMS_AT_ONCE, _DENSE * self._rows), self._high - self._low + 1
+        return max(self._places, ids) <= _MOST_PLACES and self._places * self._groups <= most
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """Yield the begin and end of spans that have some groups each, and together all."""
+        size, span = self._span.size, self._span
+        if size is None:
+            yield span.begin, span.end
+            return
+        each = self._places if self._dense else self._rows // self._groups
+        step = max(1, _SUMS_AT_ONCE // max(1, each)) * size
+        for begin in range(self._first, self._first + self._groups * size, step):
+            yield max(begin, span.begin), min(begin + step, span.end, self._first + self._groups * size)
+
+    def read(self, begin: int, end: int) -> DeviceTallyTable:
+        """Return the sums of a part."""
+        return self._read_dense(begin, end) if self._dense else self._read_sparse(begin, end)
+
+    def _read_dense(self, begin: int, end: int) -> DeviceTallyTable:
+        size = self._span.size
+        slots = Slots(self._low, self._high, self._only)
+        for *_, gone in self._scopes:
+            gone.leave_out(slots)
+        first = begin // size * size if size else 0
+        groups = -(-(end - first) // size) if size else 1
+        sums = DeviceSums(slots, self._cells, size, first, groups)
+        for (scope, extent, _), tail in zip(self._scopes, self._tails, strict=True):
+            self._spans(extent, begin, end).add_to(sums, scope)
+            sums.add_table(tail.at((tail.start >= begin) & (tail.start < end)))
+        return sums.table()
+
+    def _read_sparse(self, begin: int, end: int) -> DeviceTallyTable:
+        sums, size = RollupSums(4), self._span.size
+        for (scope, extent, gone), tail in zip(self._scopes, self._tails, strict=True):
+            stored = read_spans(scope, extent.spans(begin, end, size), profile=self._profile, chosen=self._chosen)
+            for piece in chain(stored, [tail.at((tail.start >= begin) & (tail.start < end))]):
+                start = piece.start // size if size else np.zeros(len(piece), np.int64)
+                sums.add([start, piece.device, piece.index, gone.of(piece)], [piece.plus, piece.minus])
+        start, device, index, state, plus, minus = sums.total()
+        return DeviceTallyTable(start * (size or 0), device, index, plus, minus, state)
+
+
+def _ends(column: Ints) -> tuple[int, int]:
+    return int(column.min()), int(column.max())

@@ -100,13 +100,20 @@ def engine(rounds: int, as_json: bool) -> None:
     type=click.IntRange(10),
     help="Devices; repeat it for several sizes. By default 10^2 to 10^5.",
 )
+@click.option(
+    "--store",
+    type=click.Choice(["sqlite", "postgres"]),
+    default="sqlite",
+    show_default=True,
+    help="Database; a PostgreSQL server is started for it.",
+)
 @json_option
-def answers(reports: tuple[int, ...], devices: tuple[int, ...], as_json: bool) -> None:
+def answers(reports: tuple[int, ...], devices: tuple[int, ...], store: str, as_json: bool) -> None:
     """Measure CPU time and memory of each question of page and API, on sums that are written directly. 10^8 reports take minutes each."""
     benchmark = import_module("peel_research.bench.answers")
     many, of = reports or benchmark.REPORTS, devices or benchmark.DEVICES
     with click.progressbar(length=len(many) * len(of), label="measuring", file=sys.stderr) as bar:
-        figures = benchmark.measure(many, of, on_progress=lambda _: bar.update(1))
+        figures = benchmark.measure(many, of, store=store, on_progress=lambda _: bar.update(1))
     _print(figures, as_json)
 
 
