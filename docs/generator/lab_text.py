@@ -45,22 +45,24 @@ def lab_section(key: str) -> str:
 
 
 def lab_attacks(kind: str) -> str:
-    """Return one row per attack, over all its mechanisms: those that a layer exposes, or (`not-exposed`) those that none does."""
+    """Return one row per attack, over all its profiles: those that a layer exposes, or (`not-exposed`) those that none does."""
     if kind == "not-exposed":
-        header = ["attack", "what is done", "exposed", "shift over a liar's", "why"]
+        header = ["attack", "what is done", "exposed", "shift over a liar's", "mixed profile", "why"]
         rows = [
             [
                 *_attack(name),
                 _most(found, "exposure", cells.share),
-                _most(found, "after_over_liar"),
+                _most(_of(found, mixed=False), "after_over_liar"),
+                _most(_of(found, mixed=True), "after_over_liar"),
                 LAB_ATTACKS[name].why,
             ]
             for name, found in _by_attack(exposable=False).items()
         ]
     else:
-        header = ["attack", "what is done", "layer", "exposed", "slowest", "undefended", "published"]
+        header = ["attack", "what is done", "layer", "exposed", "slowest", "mixed profile", "undefended", "published"]
         rows = [
-            [*_attack(name), found[0]["layer"], _least_exposed(found), _slowest(found),
+            [*_attack(name), found[0]["layer"], _least_exposed(found),
+             _slowest(_of(found, mixed=False)), _slowest(_of(found, mixed=True)),
              _most(found, "undefended_over_liar"), _most(found, "after_over_liar")]
             for name, found in _by_attack(exposable=True).items()
         ]  # fmt: skip
@@ -68,7 +70,7 @@ def lab_attacks(kind: str) -> str:
 
 
 def _by_attack(*, exposable: bool) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the rows of each attack, one per mechanism."""
+    """Return the rows of each attack, one per profile and kind of attribute."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in _figures()["attacks"]:
         if (row["layer"] is not None) == exposable:
@@ -76,12 +78,17 @@ def _by_attack(*, exposable: bool) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
+def _of(found: Sequence[Mapping[str, Any]], *, mixed: bool) -> list[Mapping[str, Any]]:
+    """Return the rows of the mixed profile, or of the profiles with one kind of attribute."""
+    return [row for row in found if row["mixed"] == mixed]
+
+
 def _attack(name: str) -> list[str]:
     return [name.replace("_", " "), LAB_ATTACKS[name].help]
 
 
 def _most(found: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], str] = "{:.2f}".format) -> str:
-    """Return the largest mean over the mechanisms."""
+    """Return the largest mean over the rows."""
     means = [row[key]["mean"] for row in found if row[key] is not None]
     return text(max(means)) if means else "-"
 

@@ -26,6 +26,7 @@ from peel_tools.simulation.attackers import ATTACKS
 __all__ = [
     "HONEST_LIFE",
     "STRATEGIES",
+    "STYLES",
     "Strategy",
     "Wait",
     "arenas_of",
@@ -43,7 +44,7 @@ Ints = npt.NDArray[np.int64]
 
 HONEST_LIFE = 100_000
 """The honest reports of a sleeper before it turns."""
-_STYLES = ((1.0, np.inf), (0.2, np.inf), (0.2, 1.2))
+STYLES = ((1.0, np.inf), (0.2, np.inf), (0.2, 1.2))
 """Pairs of (ceiling, price). The ceiling is how close to 1/alpha the insider lets the capital come. The price is how much more capital
 the wanted symbol may give than the other one. The styles: up to the limit, at a distance from it, and cautious at every report."""
 
@@ -73,7 +74,7 @@ def ratios(
     """
     best: dict[str, float] = {}
     for prefix, state, goal, first in _beginnings(arena, goals, rng, arena.lives if sleepers else ()):
-        for style in _STYLES:
+        for style in STYLES:
             for n, ratio in _walk(arena, goal, state.copy(), first, style, lengths, rng).items():
                 key = f"{prefix}ratio_{n}"
                 best[key] = max(best.get(key, 0.0), ratio)

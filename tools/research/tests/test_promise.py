@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from peel_core.hashing import hashed
+from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_gateway.screening.e_process import EProcess, Events
-from peel_research.promise import honest
+from peel_research.promise import honest, mixed
+from peel_research.promise import measure as figures
+from peel_research.promise.engine import Coalition
 from peel_research.promise.picking import STRATEGIES as PICKING
 from peel_research.promise.picking import Setting, pick
 from peel_tools.planning.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
@@ -187,3 +190,81 @@ def test_no_delivery_beats_waiting_for_the_right_numbers(strategy: str) -> None:
     """An insider who chooses the order has no more of an attribute in a bucket than one who chooses the time."""
     few = Setting(k=16, reports=5)
     assert pick(few, strategy, held=30).share <= pick(few, "richest_window", held=30).share < 5
+
+
+# ---- mixed profiles ----
+
+
+@pytest.fixture(scope="module")
+def setting() -> mixed.Mixed:
+    return mixed.Mixed(mixed.mixed_profile(), np.random.default_rng(1))
+
+
+def test_the_mixed_profile_has_every_form_and_unequal_weights(setting: mixed.Mixed) -> None:
+    assert {block.form for block in setting.profile.blocks} == {SIGN, CHOICE, HASHED}
+    assert setting.names == ["mean_above_weight1", "ladder_weight2", "category_weight16", "hashed_weight8"]
+    assert setting.shares == pytest.approx(np.array([3, 8, 16, 8]) / 35)
+
+
+@pytest.mark.parametrize(
+    ("aimed", "most"),
+    [([0], 1.6), ([1], 1.6), ([2], 1.5), ([3], 1.8), ([0, 1, 2, 3], 2.0)],
+    ids=["light signs", "signs", "choice", "hashed", "all"],
+)
+def test_an_insider_on_a_mixed_profile_stays_within_the_promise(
+    setting: mixed.Mixed, aimed: list[int], most: float
+) -> None:
+    found = mixed.harm(setting, aimed, (300, 1000), np.random.default_rng(2))
+    assert 1 < found["ratio_1000"] < found["ratio_300"] < found["cap"]
+    assert found["ratio_1000"] < found["sleeper_ratio_1000"] < most
+
+
+def test_bets_that_do_not_see_a_block_would_let_its_insider_have_the_cap(setting: mixed.Mixed) -> None:
+    """So the harm is bounded by the bets on that block, not by the walk."""
+    blind = mixed.Mixed(setting.profile, np.random.default_rng(1))
+    bets = blind.e_process.bets
+    sign = replace(bets.blocks[0], predictions=None)
+    blind.e_process = EProcess(replace(bets, blocks=(sign, *bets.blocks[1:])), ALPHA)
+    found = mixed.harm(blind, [0], (1000,), np.random.default_rng(2))
+    assert found["ratio_1000"] == pytest.approx(found["cap"], abs=0.01)
+
+
+def test_hiding_minus_by_no_reading_and_gaps_is_no_better_than_a_biased_coin(setting: mixed.Mixed) -> None:
+    found = mixed.hidden_minus(setting, (1000,), np.random.default_rng(3))
+    assert 1 < found["ratio_1000"] < 1.6
+
+
+EXPOSED = {
+    "always_all_questions": 150,
+    "always_choice_weight16": 200,
+    "always_hashed_weight8": 700,
+    "always_signs_weight2": 450,
+    "always_signs_weight1": 1200,
+    "minus_hidden_by_no_reading_and_gaps": 700,
+    "light_question_favoured_by_gaps": 2000,
+}
+
+
+@pytest.mark.parametrize("name", mixed.PLAYS)
+def test_an_engine_exposes_insiders_on_a_mixed_profile(name: str) -> None:
+    """Not an honest device, and not one that says no reading to all other questions: a broken sensor looks the same."""
+    waited = mixed.exposed_after(name, seed=5, most=EXPOSED.get(name, 600) * 2)
+    assert (waited is not None) == (name in EXPOSED)
+    assert waited is None or waited <= EXPOSED[name]
+
+
+def test_a_light_question_fills_a_bucket_no_better_by_another_order_than_by_waiting() -> None:
+    best = pick(mixed.LIGHT_SETTING, "richest_window", held=200).share
+    assert all(pick(mixed.LIGHT_SETTING, name, held=200).share <= best < 20 for name in mixed.LIGHT_STRATEGIES)
+
+
+def test_the_figures_have_every_part_in_the_documented_order() -> None:
+    assert sorted(figures._SLOW_FIRST) == sorted(figures._PARTS)
+    nobody = {"coalition 0.05": mixed_coalition(), "coalition 0.2": mixed_coalition(), "honest": (0, 10), "burst": 1.0}
+    found = figures._together({name: nobody.get(name, {}) for name in figures._PARTS})
+    assert list(found)[:4] == ["harmony", "krr", "hashing", "mixed"]
+    assert found["honest_reports"] == 12 and found["mixed"]["slots"] == 35
+
+
+def mixed_coalition() -> Coalition:
+    return Coalition(slowest=70, honest_exposed=0, honest_reports=1)

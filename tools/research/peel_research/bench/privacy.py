@@ -14,7 +14,6 @@ from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, 
 from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction, search_seed
 from peel_gateway.planning.task import composed_epsilon
-from peel_research.lab.single import block_of
 from peel_tools.simulation.traces import to_q15
 
 __all__ = ["measure"]
@@ -50,12 +49,12 @@ def measure(
 
 
 def _figures(profile: Profile, count: int, signs: list[Signs], reading: float) -> dict[str, Any]:
-    (attribute,) = profile.attributes
+    (attribute,), (block,) = profile.attributes, profile.blocks
     half = (attribute.high - attribute.low) / 2
     means = np.concatenate([_means(each, count) for each in signs])
-    guesses = (attribute.high + attribute.low) / 2 + half * means * RULE_ONE / block_of(profile).rule
+    guesses = (attribute.high + attribute.low) / 2 + half * means * RULE_ONE / block.rule
     truth = (2 * reading - attribute.high - attribute.low) / (2 * half)
-    deviation = half * math.sqrt((block_of(profile).cap ** 2 - truth**2) / count)
+    deviation = half * math.sqrt((block.cap**2 - truth**2) / count)
     return {
         "reports": count,
         "epsilon": round(profile.epsilon * count, 3),

@@ -33,11 +33,11 @@ def lab() -> None:
     help="Folder for a page to open in a browser (lab.html), its plots (SVG) and all figures (lab.json).",
 )  # fmt: skip
 @click.option(
-    "--quick", is_flag=True, help="Use a small fleet and one seed: a minute or less, wide margins, no emulated boards."
+    "--quick", is_flag=True, help="Use a small fleet and one seed: a minute or two, wide margins, no emulated boards."
 )
 @json_option
 def tables(path: Path | None, columns: str | None, out: Path | None, quick: bool, as_json: bool) -> None:
-    """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about ten minutes.
+    """Run all attacks, rivals and mechanisms, and print the tables. A full run takes about half an hour.
 
     \b
     (a) share of poisoned devices by each defence, and in the paper

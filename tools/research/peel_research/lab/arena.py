@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Profile
 from peel_gateway.engine.engine import BatchReport
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import ExposureFilter
@@ -23,11 +22,11 @@ from peel_gateway.model.verdict import Layer, Verdict
 from peel_gateway.screening.device_tests import replay
 from peel_gateway.screening.e_process import EProcess
 from peel_gateway.storage.records import read_gaps, read_log
+from peel_research.lab.aim import Aim
 from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import LabFleet, Sent
 from peel_research.lab.shifts import Shifts, shifts_of
-from peel_research.lab.single import mechanism_name
 from peel_research.world import World
 from peel_tools.planning.arena import ALPHA
 
@@ -64,7 +63,7 @@ class Trial:
     """One attack by 5% of a fleet, with one seed."""
 
     attack: LabAttack
-    mechanism: str
+    aim: Aim
     seed: int
     poisoned: int
     """Pieces that attackers sent."""
@@ -99,22 +98,22 @@ class Trial:
         return {layer.label: found[layer] / self.poisoned for layer in Layer if found[layer]}
 
 
-def play(data: LabData, profile: Profile, attack: LabAttack, scale: Scale, seed: int) -> Trial:
-    """Let 5% of a fleet, or of its reports, commit an attack."""
-    with World.opened("lab", profile, scale.devices, seed=seed, bucket_seconds=_BUCKET_SECONDS, days=1) as world:
-        return _Run(world, data, attack, scale, seed).trial()
+def play(data: LabData, aim: Aim, attack: LabAttack, scale: Scale, seed: int) -> Trial:
+    """Let 5% of a fleet, or of its reports, commit an attack on the questions of an aim."""
+    with World.opened("lab", aim.profile, scale.devices, seed=seed, bucket_seconds=_BUCKET_SECONDS, days=1) as world:
+        return _Run(world, data, aim, attack, scale, seed).trial()
 
 
 class _Run:
     """One trial: who takes part, and what was found so far."""
 
-    def __init__(self, world: World, data: LabData, attack: LabAttack, scale: Scale, seed: int) -> None:
-        self.world, self.attack, self.scale, self.seed = world, attack, scale, seed
+    def __init__(self, world: World, data: LabData, aim: Aim, attack: LabAttack, scale: Scale, seed: int) -> None:
+        self.world, self.aim, self.attack, self.scale, self.seed = world, aim, attack, scale, seed
         self.fleet = LabFleet(data, world.profile, world.keyring, world.rng)
         count = max(1, round(SHARE * scale.devices)) if attack.by_device else 0
         self.attackers = np.arange(count)
         self.honest = np.arange(count, scale.devices)
-        self.numbers = np.arange(1, attack.numbers(world.profile, scale.reports) + 1)
+        self.numbers = np.arange(1, attack.numbers(aim, scale.reports) + 1)
         self.of_honest, self.of_poisoned = Counter[Verdict](), Counter[Verdict]()
         self.exposed: dict[int, Verdict] = {}
 
@@ -130,7 +129,7 @@ class _Run:
         exposed = attackers[np.isin(attackers, list(self.exposed))]
         return Trial(
             attack=self.attack,
-            mechanism=mechanism_name(self.world.profile),
+            aim=self.aim,
             seed=self.seed,
             poisoned=self.of_poisoned.total(),
             verdicts=self.of_poisoned,
@@ -143,7 +142,7 @@ class _Run:
             honest_devices=len(self.honest),
             honest_exposed=len(self.exposed) - len(exposed),
             shifts=shifts_of(
-                self.world.profile,
+                self.aim,
                 tallies,
                 honest=stays if turns else ~theirs & stays,
                 poisoned=self.fleet.decoded([each.frame for each in sent if each.bad]),
@@ -180,7 +179,7 @@ class _Run:
         """Return which honest reports arrive unchanged, and the attackers' reports."""
         kept = np.ones(len(frames), np.bool_)
         if self.attack.by_device:
-            return kept, self.fleet.poisoned(self.attack, self.attackers, self.numbers)
+            return kept, self.fleet.poisoned(self.attack, self.aim, self.attackers, self.numbers)
         victims = np.flatnonzero(self.world.rng.random(len(frames)) < SHARE)
         turned = self.fleet.turned(self.attack, who[victims], when[victims], frames[victims])
         unharmed = {each.frame for each in turned if not each.bad}

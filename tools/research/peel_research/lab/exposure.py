@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from statistics import fmean, median
 
-from peel_core import Profile
 from peel_gateway.model.verdict import LAYERS
+from peel_research.lab.aim import MIXED, Aim
 from peel_research.lab.arena import SHARE, Scale, Trial, play
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.attacks.record import LabAttack
 from peel_research.lab.data import LabData
 from peel_research.lab.fleet import profiles_for
 from peel_research.lab.shifts import Shifts
-from peel_research.lab.single import mechanism_name
 from peel_research.lab.spread import Spread
 
 __all__ = ["AttackRow", "AttackTable", "Scores", "attack_table", "planned"]
@@ -29,10 +28,10 @@ EPSILON = 1.0
 
 @dataclass(frozen=True)
 class AttackRow:
-    """One attack with one mechanism, over seeds."""
+    """One attack on one kind of attribute of one profile, over seeds."""
 
     attack: LabAttack
-    mechanism: str
+    aim: Aim
     poisoned: int
     exposure: Spread | None
     """Share of poisoned pieces that do not count in the end; None where none were sent."""
@@ -52,9 +51,9 @@ class AttackRow:
     """The same in the end."""
 
     @property
-    def key(self) -> str:
-        """A key that is unique among all rows."""
-        return f"{self.attack.name} ({self.mechanism})"
+    def mixed(self) -> bool:
+        """Whether the profile mixes kinds of attributes."""
+        return Aim.at(self.aim.profile).mechanism == MIXED
 
 
 @dataclass(frozen=True)
@@ -96,32 +95,32 @@ class AttackTable:
         return (3 + self.honest_refused + 2 * sqrt(self.honest_refused)) / self.honest_reports
 
 
-def planned(data: LabData, *, quick: bool) -> list[tuple[LabAttack, Profile]]:
-    """Return the attacks to play. In a quick run, attacks on frames are played for one mechanism only."""
-    profiles = profiles_for(data, EPSILON)
-    fitting = {
-        name: [profiles[mechanism] for mechanism in attack.mechanisms if attack.fits(profiles[mechanism])]
-        for name, attack in LAB_ATTACKS.items()
-    }
+Plan = Sequence[tuple[LabAttack, Aim]]
+"""Attacks, and the part of a profile that each is committed on."""
+
+
+def planned(data: LabData, *, quick: bool) -> Plan:
+    """Return the attacks to play. In a quick run, attacks on frames are played for the first and the last profile only."""
+    profiles = list(profiles_for(data, EPSILON).values())
+    few = (profiles[0], profiles[-1])
     return [
-        (LAB_ATTACKS[name], profile)
-        for name, those in fitting.items()
-        for profile in (those[:1] if quick and LAB_ATTACKS[name].turn else those)
+        (attack, aim)
+        for attack in LAB_ATTACKS.values()
+        for profile in (few if quick and attack.turn else profiles)
+        for aim in attack.aims(profile)
     ]
 
 
-def attack_table(
-    data: LabData, plan: Sequence[tuple[LabAttack, Profile]], scale: Scale, progress: Callable[[str], None]
-) -> AttackTable:
+def attack_table(data: LabData, plan: Plan, scale: Scale, progress: Callable[[str], None]) -> AttackTable:
     """Play what is planned with all seeds; `progress` is told the name of each attack before it is played."""
     seeds = list(range(1, scale.seeds + 1))
-    trials: dict[tuple[str, str], list[Trial]] = {}
-    for attack, profile in plan:
+    trials: list[list[Trial]] = []
+    for attack, aim in plan:
         progress(attack.name)
-        trials[attack.name, mechanism_name(profile)] = [play(data, profile, attack, scale, seed) for seed in seeds]
-    flat = [trial for each in trials.values() for trial in each]
+        trials.append([play(data, aim, attack, scale, seed) for seed in seeds])
+    flat = [trial for each in trials for trial in each]
     return AttackTable(
-        rows=[_row(each) for each in trials.values()],
+        rows=[_row(each) for each in trials],
         share=SHARE,
         epsilon=EPSILON,
         seeds=seeds,
@@ -142,7 +141,7 @@ def _row(trials: Sequence[Trial]) -> AttackRow:
     layers = {layer.label: fmean(each.get(layer.label, 0.0) for each in shares) for layer in LAYERS}
     return AttackRow(
         attack=first.attack,
-        mechanism=first.mechanism,
+        aim=first.aim,
         poisoned=sum(trial.poisoned for trial in trials),
         exposure=Spread.of([trial.exposure for trial in trials]) if first.poisoned else None,
         layers={name: share for name, share in layers.items() if share},

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
@@ -78,18 +78,23 @@ def _named(row: Mapping[str, Any]) -> str:
     return f"{row['attack'].replace('_', ' ')} ({row['mechanism']})"
 
 
+def _of_one_kind(figures: Figures) -> Iterator[Mapping[str, Any]]:
+    """Attacks on profiles with one kind of attribute. The tables have those on mixed profiles, too."""
+    return (row for row in figures["attacks"] if not row["mixed"])
+
+
 def _delays(figures: Figures) -> str:
     """Logarithmic: from one report on."""
     bars = [
         _Bar(_named(row), log10(row["delay"]) + 0.05, f"{row['delay']:.0f}")
-        for row in figures["attacks"]
+        for row in _of_one_kind(figures)
         if row["layer"] and row["delay"] is not None
     ]
     return _bars("Poisoned reports of a device until it is exposed, the median; logarithmic", bars, most=4.0)
 
 
 def _shifts(figures: Figures) -> str:
-    rows = [row for row in figures["attacks"] if row["layer"] is None]
+    rows = [row for row in _of_one_kind(figures) if row["layer"] is None]
     bars = [
         _Bar(_named(row), row["after_over_liar"]["mean"], f"{row['after_over_liar']['mean']:.2f}", "b") for row in rows
     ]

@@ -14,6 +14,7 @@ from math import inf
 
 import numpy as np
 
+from peel_research.lab.aim import Aim
 from peel_research.lab.arena import FULL, QUICK, Scale, Trial, play
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.attacks.paper import preserved_budgets
@@ -244,10 +245,10 @@ _AGAINST_US: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 def _ours(data: LabData, mechanism: str, attack: str, seeds: int, scale: Scale) -> Iterator[RatioRow]:
     """Against the gateway's own engine."""
-    profile = profiles_for(data, EPSILON)["krr" if mechanism == "kRR" else "harmony"]
+    aim = Aim.at(profiles_for(data, EPSILON)["krr" if mechanism == "kRR" else "harmony"])
     for name in _AGAINST_US.get((mechanism, attack), ()):
         record = LAB_ATTACKS[name]
-        outcomes = [_trial(play(data, profile, record, scale, seed)) for seed in range(1, seeds + 1)]
+        outcomes = [_trial(play(data, aim, record, scale, seed)) for seed in range(1, seeds + 1)]
         note = record.why if mechanism == "kRR" else f"means by Harmony; {record.why}"
         yield _row((mechanism, attack, f"{record.place.name.lower()}: {record.help}", _OURS, ""), None, outcomes, note)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Profile
+from peel_core.kinds import SIGN
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.tables import DeviceTallyTable
-from peel_research.lab.single import is_categorical
+from peel_research.lab.aim import Aim
 
 __all__ = ["Shifts", "shifts_of"]
 
@@ -35,9 +35,9 @@ class Shifts:
 
 
 def shifts_of(
-    profile: Profile, tallies: DeviceTallyTable, *, honest: Bools, poisoned: tuple[Ints, Ints], weight: float
+    aim: Aim, tallies: DeviceTallyTable, *, honest: Bools, poisoned: tuple[Ints, Ints], weight: float
 ) -> Shifts:
-    """Compare estimates from the database.
+    """Compare estimates of what an attack is about, from the database.
 
     Parameters
     ----------
@@ -48,27 +48,28 @@ def shifts_of(
     weight : float
         Share of all reports that the attackers' are.
     """
-    truth = _figures(profile, tallies, honest)
+    truth = _figures(aim, tallies, honest)
     return Shifts(
-        undefended=_distance(_figures(profile, tallies, honest, poisoned), truth),
-        before=_distance(_figures(profile, tallies, np.ones_like(honest)), truth),
-        after=_distance(_figures(profile, tallies, tallies.withdrawn == 0), truth),
-        liar=_worst_lie(profile, truth, weight),
+        undefended=_distance(_figures(aim, tallies, honest, poisoned), truth),
+        before=_distance(_figures(aim, tallies, np.ones_like(honest)), truth),
+        after=_distance(_figures(aim, tallies, tallies.withdrawn == 0), truth),
+        liar=_worst_lie(aim, truth, weight),
     )
 
 
 def _figures(
-    profile: Profile, tallies: DeviceTallyTable, rows: Bools, more: tuple[Ints, Ints] = (np.zeros(0, np.int64),) * 2
+    aim: Aim, tallies: DeviceTallyTable, rows: Bools, more: tuple[Ints, Ints] = (np.zeros(0, np.int64),) * 2
 ) -> Floats:
     """Unclipped estimates in [0, 1] of the range, float64[figures], nan where there is no report: from some rows, and single reports."""
-    questions = questions_of(profile)
+    questions = questions_of(aim.profile)
     cell = np.concatenate([tallies.index[rows], more[0]])
     plus = np.concatenate([tallies.plus[rows], more[1] > 0]).astype(np.float64)
     minus = np.concatenate([tallies.minus[rows], more[1] < 0]).astype(np.float64)
     speaking = questions.speaking(cell, plus)
     total = np.bincount(questions.question(cell), plus + minus, questions.count)[questions.of_statistic]
     with np.errstate(invalid="ignore"):
-        return np.asarray((speaking / total - questions.least) / (questions.most - questions.least))
+        figures = (speaking / total - questions.least) / (questions.most - questions.least)
+    return np.asarray(figures[aim.statistics])
 
 
 def _distance(figures: Floats, truth: Floats) -> float:
@@ -76,7 +77,8 @@ def _distance(figures: Floats, truth: Floats) -> float:
     return float(np.nanmax(np.abs(figures - truth)))
 
 
-def _worst_lie(profile: Profile, truth: Floats, weight: float) -> float:
-    """Return the largest shift of an estimate by lying reports with this share of the weight."""
-    far = np.maximum(1 - truth, truth) if not is_categorical(profile) else 1 - truth
+def _worst_lie(aim: Aim, truth: Floats, weight: float) -> float:
+    """Return the largest shift of an estimate by lying reports with this share of the weight. The share of a category is raised."""
+    forms = np.array([aim.profile.questions[each.question].form for each in aim.profile.statistics])[aim.statistics]
+    far = np.where(forms == SIGN, np.maximum(1 - truth, truth), 1 - truth)
     return float(weight * np.nanmax(far))

@@ -101,7 +101,7 @@ def _headline(attacks: AttackTable, insiders: Sequence[InsiderRow]) -> dict[str,
 
 
 def _exposure(rows: Sequence[AttackRow]) -> dict[str, float]:
-    """Each attack's share of pieces that do not count in the end, with the mechanism that sees least of it."""
+    """Each attack's share of pieces that do not count in the end, with the profile and kind that sees least of it."""
     worst: dict[str, float] = {}
     for row in rows:
         if row.exposure is not None:
@@ -113,7 +113,10 @@ def _attack(row: AttackRow) -> dict[str, Any]:
     attack = row.attack
     return {
         "attack": attack.name,
-        "mechanism": row.mechanism,
+        "profile": row.aim.profile.name,
+        "mixed": row.mixed,
+        "kind": row.aim.kind,
+        "mechanism": row.aim.mechanism,
         "help": attack.help,
         "place": attack.place.name.lower(),
         "needs": attack.needs.value,

@@ -63,11 +63,23 @@ def sections(figures: Figures) -> list[Section]:
 # ---- (b) attacks ----
 
 
+_ABOUT = ("profile", "kind", "mechanism")
+_PROFILES = (
+    "The profile mixed has attributes of every kind. There an attacker attacks the questions of one kind and is honest about all others. "
+    "Kind any is about all of them. Delays count all reports of the device."
+)
+
+
+def _about(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return profile, kind of attribute and mechanism of a row."""
+    return "mixed" if row["mixed"] else "one kind", row["kind"], row["mechanism"]
+
+
 def _not_exposed(figures: Figures) -> Section:
     rows = [
         (
             cells.name(row),
-            row["mechanism"],
+            *_about(row),
             row["place"],
             cells.rate(row["exposure"]),
             cells.times(row["after_over_liar"]),
@@ -81,8 +93,8 @@ def _not_exposed(figures: Figures) -> Section:
         "Attacks that are not exposed",
         "These attacks pass, all or most of the time. The shift is relative to the worst lie that the same devices could tell about any "
         "attribute or category: 1 is the same harm, and chance can make it a little more. Intervals here and below are 95% intervals of a "
-        "mean over seeds. A cell without one is the same with every seed.",
-        ("attack", "mechanism", "acts on", "exposed", "shift over a liar's", "why"),
+        "mean over seeds. A cell without one is the same with every seed. " + _PROFILES,
+        ("attack", *_ABOUT, "acts on", "exposed", "shift over a liar's", "why"),
         rows,
         plot="shifts",
     )
@@ -91,7 +103,7 @@ def _not_exposed(figures: Figures) -> Section:
 def _exposed(figures: Figures) -> Section:
     rows = [
         (
-            cells.name(row), row["mechanism"], row["place"], row["layer"], cells.rate(row["exposure"]), cells.devices(row),
+            cells.name(row), *_about(row), row["place"], row["layer"], cells.rate(row["exposure"]), cells.devices(row),
             cells.delay(row),
             *(cells.times(row[f"{when}_over_liar"]) for when in ("undefended", "before", "after")),
         )
@@ -107,7 +119,7 @@ def _exposed(figures: Figures) -> Section:
         "Before withdrawal counts reports that pass by themselves. Published is what is left once devices are withdrawn. "
         f"False positives in all trials: {figures['honest_reports_refused']:,} of {figures['honest_reports']:,} honest reports.",
         (
-            "attack", "mechanism", "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
+            "attack", *_ABOUT, "acts on", "layer", "exposed", "devices exposed", "delay", "undefended", "before withdrawal",
             "published",
         ),
         rows,
@@ -118,7 +130,7 @@ def _exposed(figures: Figures) -> Section:
 def _by_layer(figures: Figures) -> Section:
     labels = [layer.label for layer in LAYERS]
     rows = [
-        (cells.name(row), row["mechanism"], *(cells.share(row["layers"][label]) if label in row["layers"] else "" for label in labels))
+        (cells.name(row), *_about(row), *(cells.share(row["layers"][label]) if label in row["layers"] else "" for label in labels))
         for row in figures["attacks"]
     ]  # fmt: skip
     return Section(
@@ -127,7 +139,7 @@ def _by_layer(figures: Figures) -> Section:
         "The layer that objected to the poisoned reports on arrival. Statistics judge a device's batch as a whole. Reports after the "
         "exposure are withdrawn, and so are those before it, to which no layer objected. Repeated bytes, as the beginnings of frames often "
         "are, count once; freshness finds them.",
-        ("attack", "mechanism", *labels),
+        ("attack", *_ABOUT, *labels),
         rows,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile, encode_many, index_many, make_profile
+from peel_core.kinds import SIGN
 from peel_core.primitives import READING_ONE, codeword
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
@@ -40,9 +41,10 @@ class Site(World):
     """Devices that know what they want to say."""
 
     def honest(self, device: int, numbers: Sequence[int], reading: float) -> list[bytes]:
-        """Return reports of a true or false reading, made with an honest coin."""
+        """Return reports of a true or false reading, made with an honest coin; of category 1 about choices."""
         who = np.full(len(numbers), device - 1)
-        readings = np.full((len(numbers), self.profile.k), round(reading * READING_ONE), np.int32)
+        answers = [round(reading * READING_ONE) if each.form == SIGN else 1 for each in self.profile.questions]
+        readings = np.tile(np.array(answers, np.int32), (len(numbers), 1))
         frames = encode_many(
             self.profile,
             self.ids[who],

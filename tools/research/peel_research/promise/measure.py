@@ -3,13 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
 from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_research.promise.honest import count_exposed
-from peel_research.promise.picking import picking
+from peel_research.promise.mixed import (
+    LIGHT_SETTING,
+    LIGHT_STRATEGIES,
+    PLAYS,
+    Mixed,
+    harm,
+    hidden_minus,
+    mixed_profile,
+    mixed_setting,
+)
+from peel_research.promise.mixed import exposed_after as exposed_after_on_mixed
+from peel_research.promise.picking import picking, picking_figures
 from peel_tools.planning.arena import Arena, HarmonyArena, HashingArena, KrrArena
 from peel_tools.planning.insider import STRATEGIES, Strategy, exposed_after, one_attribute, ratios
 
@@ -17,8 +32,11 @@ __all__ = ["measure"]
 
 LENGTHS = (1000, 10_000, 100_000)
 OWN_LENGTHS = (100, 1000)
+MIXED_LENGTHS = (1000, 10_000)
 TIMES = 9
 """The number of times each strategy is played. The figure is the slowest exposure."""
+MIXED_TIMES = 3
+"""The same on the mixed profile, against a whole engine."""
 HARMONY = ((0.5, 8), (0.5, 252), (1.0, 1), (1.0, 8), (1.0, 252), (2.0, 252))
 KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
 COALITIONS = (0.05, 0.2)
@@ -27,24 +45,42 @@ HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
 
 
 def measure() -> dict[str, Any]:
-    """Measure the harm of insiders, the reports until their exposure, and the exposures of honest devices."""
-    exposed, reports = count_exposed(np.random.default_rng(1))
-    alliances = {f"coalition_of_{share:.0%}": coalition(share) for share in COALITIONS}
+    """Measure the harm of insiders, the reports until their exposure, and the exposures of honest devices.
+
+    All parts are independent, each with its own seeds. They run on all cores, and the figures do not depend on how many there are.
+    """
+    context = get_context("spawn")  # threads of numpy do not survive a fork
+    with ProcessPoolExecutor(mp_context=context) as pool:
+        parts = {name: pool.submit(_run, name) for name in sorted(_PARTS, key=_SLOW_FIRST.index)}
+        return _together({name: parts[name].result() for name in _PARTS})
+
+
+def _run(name: str) -> Any:
+    return _PARTS[name]()
+
+
+def _together(found: dict[str, Any]) -> dict[str, Any]:
+    """Arrange the results of all parts."""
+    exposed, reports = found["honest"]
+    alliances = {f"coalition_of_{share:.0%}": found[f"coalition {share}"] for share in COALITIONS}
     return {
-        "harmony": {f"eps{epsilon:g}_k{k}": _harmony(HarmonyArena(epsilon, k)) for epsilon, k in HARMONY},
-        "krr": {f"eps{epsilon:g}_k{k}": _insider(KrrArena(epsilon, k)) for epsilon, k in KRR},
-        "hashing": {
-            f"eps{epsilon:g}_d{domain}": _hashing(HashingArena(epsilon, domain)) for epsilon, domain in HASHING
+        **{mechanism: {name: found[f"{mechanism} {name}"] for name in arenas} for mechanism, arenas in _ARENAS.items()},
+        "mixed": {
+            **mixed_setting(),
+            "harm": found["mixed harm"],
+            "no_reading_and_gaps": found["mixed no reading"],
+            "light_question_bucket_share_over_fair": found["mixed light question"],
+            "reports_until_exposed": found["mixed exposure"],
         },
         "reports_until_exposed": {
-            **{strategy.name: _slowest(strategy) for strategy in STRATEGIES},
-            "late_delivery": late_delivery(),
-            **{name: found.slowest for name, found in alliances.items()},
+            **found["strategies"],
+            "late_delivery": found["late delivery"],
+            **{name: each.slowest for name, each in alliances.items()},
         },
-        "bucket_share_over_fair": picking(),
-        "burst_share_over_fair": round(burst_share_over_fair(), 3),
-        "honest_exposed": exposed + sum(found.honest_exposed for found in alliances.values()),
-        "honest_reports": reports + sum(found.honest_reports for found in alliances.values()),
+        "bucket_share_over_fair": found["picking"],
+        "burst_share_over_fair": round(found["burst"], 3),
+        "honest_exposed": exposed + sum(each.honest_exposed for each in alliances.values()),
+        "honest_reports": reports + sum(each.honest_reports for each in alliances.values()),
     }
 
 
@@ -56,13 +92,19 @@ def _insider(arena: Arena) -> dict[str, float]:
     return {name: round(value, 3) for name, value in figures.items()} | {"state_bytes": arena.e_process.state_bytes}
 
 
-def _harmony(arena: HarmonyArena) -> dict[str, float]:
+def _harmony(epsilon: float, k: int) -> dict[str, float]:
+    arena = HarmonyArena(epsilon, k)
     alone = one_attribute(arena, OWN_LENGTHS, np.random.default_rng(3))
     return _insider(arena) | {f"one_attribute_{name}": round(value, 3) for name, value in alone.items()}
 
 
-def _hashing(arena: HashingArena) -> dict[str, float]:
+def _krr(epsilon: float, k: int) -> dict[str, float]:
+    return _insider(KrrArena(epsilon, k))
+
+
+def _hashing(epsilon: float, domain: int) -> dict[str, float]:
     """Sets of any size are what the ratios are about; beside them those for few categories."""
+    arena = HashingArena(epsilon, domain)
     rng = np.random.default_rng(4)
     few = ratios(arena, arena.goals(rng)[:3], LENGTHS, rng)
     return _insider(arena) | {f"few_{name}": round(value, 3) for name, value in few.items()}
@@ -70,6 +112,48 @@ def _hashing(arena: HashingArena) -> dict[str, float]:
 
 def _slowest(strategy: Strategy) -> int | None:
     """The slowest of some exposures; None if one of them never came."""
-    found = [exposed_after(strategy, np.random.default_rng(seed)) for seed in range(TIMES)]
+    return _slowest_of([exposed_after(strategy, np.random.default_rng(seed)) for seed in range(TIMES)])
+
+
+def _slowest_of(found: Sequence[int | None]) -> int | None:
     waits = [wait for wait in found if wait is not None]
-    return max(waits) if len(waits) == TIMES else None
+    return max(waits) if len(waits) == len(found) else None
+
+
+def _mixed() -> Mixed:
+    return Mixed(mixed_profile(), np.random.default_rng(1))
+
+
+def _mixed_harm() -> dict[str, dict[str, float]]:
+    """By the blocks that are attacked: each alone, and all of them."""
+    setting = _mixed()
+    aims = {name: [place] for place, name in enumerate(setting.names)} | {"all": setting.all_blocks}
+    return {name: harm(setting, aimed, MIXED_LENGTHS, np.random.default_rng(2)) for name, aimed in aims.items()}
+
+
+def _mixed_exposure() -> dict[str, int | None]:
+    """Reports until an engine exposes a strategy on the mixed profile, the slowest of some tries; None if it never does."""
+    return {name: _slowest_of([exposed_after_on_mixed(name, seed) for seed in range(MIXED_TIMES)]) for name in PLAYS}
+
+
+_ARENAS: dict[str, dict[str, Callable[[], dict[str, float]]]] = {
+    "harmony": {f"eps{epsilon:g}_k{k}": partial(_harmony, epsilon, k) for epsilon, k in HARMONY},
+    "krr": {f"eps{epsilon:g}_k{k}": partial(_krr, epsilon, k) for epsilon, k in KRR},
+    "hashing": {f"eps{epsilon:g}_d{domain}": partial(_hashing, epsilon, domain) for epsilon, domain in HASHING},
+}
+_PARTS: dict[str, Callable[[], Any]] = {
+    **{f"{mechanism} {name}": part for mechanism, arenas in _ARENAS.items() for name, part in arenas.items()},
+    "mixed harm": _mixed_harm,
+    "mixed no reading": lambda: hidden_minus(_mixed(), MIXED_LENGTHS, np.random.default_rng(3)),
+    "mixed light question": lambda: picking_figures(LIGHT_SETTING, LIGHT_STRATEGIES),
+    "mixed exposure": _mixed_exposure,
+    "strategies": lambda: {strategy.name: _slowest(strategy) for strategy in STRATEGIES},
+    "late delivery": late_delivery,
+    "picking": picking,
+    "burst": burst_share_over_fair,
+    "honest": lambda: count_exposed(np.random.default_rng(1)),
+    **{f"coalition {share}": partial(coalition, share) for share in COALITIONS},
+}
+"""The parts of the benchmark. Each takes seconds to a minute."""
+_SLOW_FIRST = sorted(_PARTS, key=lambda name: not name.startswith(("hashing", "mixed exposure", "strategies")))
+"""The order in which the parts begin, so that no long one is left for the end."""

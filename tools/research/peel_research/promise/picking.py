@@ -8,7 +8,7 @@ device at full quota: a mean over several insiders, who have saved some numbers 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from peel_gateway.screening.bucketing import bucket_capacity
 from peel_gateway.storage.records import read_log
 from peel_research.promise.engine import Site
 
-__all__ = ["HELD", "SETTINGS", "STRATEGIES", "Picked", "Setting", "pick", "picking"]
+__all__ = ["HELD", "SETTINGS", "STRATEGIES", "Picked", "Setting", "pick", "picking", "picking_figures"]
 
 Ints = npt.NDArray[np.int64]
 Delivery = Iterator[tuple[int, Ints]]
@@ -56,8 +56,13 @@ class Setting:
         """Numbers that a bucket holds."""
         return int(bucket_capacity(np.array(self.quota), np.array(PERIOD), PERIOD // HOUR))
 
+    @property
+    def share(self) -> float:
+        """The share of report numbers that assign the target."""
+        return 1 / self.k
+
     def profile(self) -> Profile:
-        """A Harmony profile."""
+        """A profile of means."""
         attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(self.k)]
         table = {"name": "picking", "epsilon": 1, "seed": 1, "width": 48}
         return make_profile({**table, "quota": self.quota, "period": PERIOD, "attribute": attributes})
@@ -171,9 +176,12 @@ class Picked:
 
 def picking() -> dict[str, dict[str, dict[str, float]]]:
     """Return the shares for each setting, strategy and number of saved numbers; and how many insiders were exposed, if any."""
-    return {
-        setting.name: {strategy: dict(_figures(setting, strategy)) for strategy in STRATEGIES} for setting in SETTINGS
-    }
+    return {setting.name: picking_figures(setting, STRATEGIES) for setting in SETTINGS}
+
+
+def picking_figures(setting: Setting, strategies: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Return the shares of one setting by strategy and number of saved numbers."""
+    return {strategy: dict(_figures(setting, strategy)) for strategy in strategies}
 
 
 def _figures(setting: Setting, strategy: str) -> Iterator[tuple[str, float]]:
@@ -196,7 +204,7 @@ def pick(setting: Setting, strategy: str, held: int) -> Picked:
         log, devices = read_log(site.store), site.store.devices()
     hit = (log.verdict == Verdict.ACCEPTED) & (log.index == TARGET)
     hit &= (log.bucket >= target) & (log.bucket < target + buckets * seconds)
-    fair = setting.reports * buckets / setting.k
+    fair = setting.reports * buckets * setting.share
     return Picked(float(hit.sum()) / INSIDERS / fair, int((devices.cause != 0).sum()))
 
 

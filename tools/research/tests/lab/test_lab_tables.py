@@ -13,8 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from peel_core.hashing import hashed
+from peel_core.kinds import KINDS
+from peel_gateway.model.verdict import Layer
+from peel_research.lab.aim import ANY_KIND, MIXED
+from peel_research.lab.arena import QUICK
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.cells import times
+from peel_research.lab.data import load_data
+from peel_research.lab.exposure import attack_table, planned
 from peel_research.lab.insider import FRACTIONS, Capital, insider_table, most_lead, plus_bound, turning_bound
 from peel_research.lab.page import page
 from peel_research.lab.words import sections, summary
@@ -56,13 +62,14 @@ def test_every_attack_is_exposed_by_the_layer_it_names(figures: dict[str, Any]) 
     for row in figures["attacks"]:
         if row["layer"]:
             later = ("withdrawal",) if row["layer"] != "statistics" else tuple(row["layers"])
-            assert row["layers"][row["layer"]] > 0.2, row
+            assert row["layers"][row["layer"]] > (0.1 if row["mixed"] else 0.2), row
             assert max(row["layers"], key=row["layers"].get) in (row["layer"], *later), row
 
 
 def test_what_is_published_is_off_by_no_more_than_a_lie(figures: dict[str, Any]) -> None:
     for row in figures["attacks"]:
-        assert row["after_over_liar"]["mean"] < 1.25, row  # an adaptive insider has 1.20 in so short a run
+        # An adaptive insider has 1.20 in so short a run. In a mixed profile each block of bets has less capital.
+        assert row["after_over_liar"]["mean"] < (1.5 if row["mixed"] else 1.25), row
 
 
 def test_an_insider_comes_close_to_his_bound_and_never_beyond(figures: dict[str, Any]) -> None:
@@ -82,7 +89,35 @@ def test_a_file_with_few_categories_has_its_bounds(categories: int) -> None:
 
 def test_every_mechanism_that_devices_run_is_in_the_tables(figures: dict[str, Any]) -> None:
     for table in ("attacks", "insider"):
-        assert {row["mechanism"] for row in figures[table]} == {"harmony", "krr", "hashing"}, table
+        assert {row["mechanism"] for row in figures[table]} - {MIXED} == {"harmony", "krr", "hashing"}, table
+
+
+def test_every_kind_of_attribute_is_attacked_alone_and_in_a_mixed_profile(figures: dict[str, Any]) -> None:
+    kinds = {mixed: {row["kind"] for row in figures["attacks"] if row["mixed"] == mixed} for mixed in (False, True)}
+    assert kinds == {False: {"mean", "category", "hashed"}, True: {*KINDS, ANY_KIND}}
+    table = next(part for part in sections(figures) if part.key == "exposed")
+    place = table.header.index("kind")
+    assert {row[place] for row in table.rows if row[place - 1] == "mixed"} == {*KINDS, ANY_KIND}
+
+
+def test_a_file_with_numbers_and_categories_is_attacked_in_one_mixed_profile(tmp_path: Path) -> None:
+    rows = (f"{15 + i * 7 % 16},{400 + i * i * 37 % 900},{('open', 'shut', 'ajar')[i * i % 5 % 3]}" for i in range(60))
+    (tmp_path / "room.csv").write_text("temperature (°C),co2 (ppm),door\n" + "\n".join(rows) + "\n")
+    data = load_data(tmp_path / "room.csv")
+    assert data.names == ("temperature", "co2") and data.subject == "door"
+    chosen = {"biased_coin_always", "false_reading_DIPA", "replay"}
+    plan = [(attack, aim) for attack, aim in planned(data, quick=True) if attack.name in chosen]
+    table = attack_table(data, plan, QUICK, progress=lambda _: None)
+    assert table.honest_refused == table.honest_exposed == 0
+    mixed = [row for row in table.rows if row.mixed]
+    assert {row.aim.kind for row in mixed if row.attack.layer is Layer.STATISTICS} == set(KINDS)
+    for row in mixed:
+        assert row.exposure is not None
+        assert row.exposure.mean == float(row.attack.layer is not None), (row.attack.name, row.aim.kind)
+    (profile,) = {row.aim.profile for row in mixed}
+    assert {(each.name, each.kind) for each in profile.attributes} == {
+        ("temperature", "mean"), ("co2", "mean"), ("temperature", "above"), ("co2", "ladder"), ("door", "category"), ("door", "hashed"),
+    }  # fmt: skip
 
 
 def test_the_bound_holds_for_a_sleeper_too() -> None:

@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.verdict import Layer
 from peel_gateway.screening.e_process import FRESH, EProcess, Events
 from peel_research.lab.attacks.readings import TALKATIVE, TARGET
 from peel_research.lab.attacks.record import Course, LabAttack, Needs, Place, Say
-from peel_research.lab.single import block_of, hash_domain, is_categorical
 from peel_tools.planning.arena import ALPHA
 
 __all__ = ["COIN_ATTACKS", "biased"]
@@ -32,8 +31,9 @@ _SHARED = 6
 _CEILING = 0.2
 """The part of the limit that an adaptive insider lets the capital reach, because the gateway's view of the cohort differs a little."""
 
-_HARMONY = ("harmony",)
-_CATEGORICAL = ("krr", "hashing")
+_SIGNS = frozenset({SIGN})
+_CATEGORICAL = frozenset({CHOICE, HASHED})
+_HASHED = frozenset({HASHED})
 
 
 def biased(strength: float) -> Say:
@@ -41,8 +41,8 @@ def biased(strength: float) -> Say:
 
     def say(course: Course) -> Course:
         often = course.chance(strength)
-        if is_categorical(course.profile):
-            k, wanted = course.profile.k, course.symbol(TARGET)
+        if not course.aim.signed:
+            k, wanted = course.aim.k, course.symbol(TARGET)
             return course.saying(np.where(often, wanted, (wanted + course.rng.integers(1, k, often.shape)) % k), 1)
         return course.saying(course.unit, np.where(often, 1, -1))
 
@@ -56,8 +56,8 @@ def _own_directions(course: Course) -> Course:
 
 def _half_of_the_categories(course: Course) -> Course:
     """Any of the lower half; of symbols, the one that most of them hash to."""
-    half, symbols = block_of(course.profile).domain // 2, np.arange(course.profile.k)
-    if not hash_domain(course.profile):
+    half, symbols = course.aim.block.domain // 2, np.arange(course.aim.k)
+    if course.aim.block.form == CHOICE:
         return course.saying(course.rng.integers(0, half, course.unit.shape), 1)
     votes = sum((course.symbol(category)[:, :, None] == symbols).astype(np.int64) for category in range(half))
     return course.saying(np.argmax(votes, axis=2), 1)
@@ -70,11 +70,11 @@ def _asleep_first(course: Course) -> Course:
 
 
 def _only_plus(course: Course) -> Course:
-    return replace(course, sent=course.sign > 0)
+    return course.sending(course.sign > 0)
 
 
 def _only_target(course: Course) -> Course:
-    return replace(course, sent=course.index == course.symbol(TARGET))
+    return course.sending(course.index == course.symbol(TARGET))
 
 
 def _one_symbol(course: Course) -> Course:
@@ -95,30 +95,30 @@ def _without_noise(course: Course) -> Course:
 
 def _at_the_bound(course: Course) -> Course:
     """As often as an honest coin may at most."""
-    return biased(block_of(course.profile).likeliest)(course)
+    return biased(course.aim.block.likeliest)(course)
 
 
 def _designed(course: Course) -> Course:
     """Categories drawn from a distribution of the attacker's own, the same for all his devices."""
-    domain = block_of(course.profile).domain
+    domain = course.aim.block.domain
     return course.saying(course.rng.choice(domain, course.unit.shape, p=course.rng.dirichlet(np.full(domain, 0.3))), 1)
 
 
 def _shared(course: Course) -> Course:
     """One of a few categories for each report, evenly, and what it hashes to."""
     return course.saying(
-        course.symbol(course.rng.integers(0, min(_SHARED, block_of(course.profile).domain), course.unit.shape)), 1
+        course.symbol(course.rng.integers(0, min(_SHARED, course.aim.block.domain), course.unit.shape)), 1
     )
 
 
 def _patterned(course: Course) -> Course:
     """Draw how many categories the report should support, as honest reports do, and say the symbol that comes nearest to that and supports
     most targets: each counts as much as one category too many or too few."""
-    profile, symbols = course.profile, np.arange(course.profile.k)
-    support = [course.symbol(category)[:, :, None] == symbols for category in range(block_of(profile).domain)]
-    targets = np.sum(support[: min(_PATTERN_TARGETS, block_of(profile).domain // 2)], axis=0)
-    likely = (block_of(profile).likeliest + (block_of(profile).domain - 1) / profile.k) / block_of(profile).domain
-    drawn = course.rng.binomial(block_of(profile).domain, likely, course.unit.shape)
+    domain, symbols = course.aim.block.domain, np.arange(course.aim.k)
+    support = [course.symbol(category)[:, :, None] == symbols for category in range(domain)]
+    targets = np.sum(support[: min(_PATTERN_TARGETS, domain // 2)], axis=0)
+    likely = (course.aim.block.likeliest + (domain - 1) / course.aim.k) / domain
+    drawn = course.rng.binomial(domain, likely, course.unit.shape)
     return course.saying(np.argmax(targets - np.abs(np.sum(support, axis=0) - drawn[:, :, None]), axis=2), 1)
 
 
@@ -139,10 +139,10 @@ def _walk(e_process: EProcess, wanted: Course, other: Course, row: int) -> npt.N
 
 
 def _events(course: Course, row: int) -> Events:
-    cell = course.profile.cell(course.unit[row], course.index[row])
-    unit, symbol = questions_of(course.profile).toss(cell, course.sign[row])
+    column, sign = (each[row] for each in course.answers())
+    unit, symbol = questions_of(course.profile).toss(course.profile.cell(course.assigned[row], column), sign)
     zero = np.zeros(len(unit), np.int64)
-    cohort = zero if is_categorical(course.profile) else course.leaning[unit]
+    cohort = course.leaning[course.profile.question(unit)]
     return Events(
         row=zero, number=np.arange(1, len(unit) + 1), unit=unit, symbol=symbol, cohort=cohort, kind=zero + FRESH
     )
@@ -174,7 +174,7 @@ COIN_ATTACKS = (
         why=_TOO_OFTEN,
         say=biased(0.88),
         effort=8,
-        mechanisms=_HARMONY,
+        forms=_SIGNS,
     ),
     _statistical(
         name="biased_coin_82_percent",
@@ -182,7 +182,7 @@ COIN_ATTACKS = (
         why=_TOO_OFTEN,
         say=biased(0.82),
         effort=24,
-        mechanisms=_HARMONY,
+        forms=_SIGNS,
     ),
     _statistical(
         name="biased_coin_own_directions",
@@ -190,7 +190,7 @@ COIN_ATTACKS = (
         why="The device's own past predicts its next sign more often than any honest one's.",
         say=_own_directions,
         effort=4,
-        mechanisms=_HARMONY,
+        forms=_SIGNS,
     ),
     _statistical(
         name="biased_coin_sleeper",
@@ -205,7 +205,7 @@ COIN_ATTACKS = (
         why="The reports show plus too often, whatever the coins were.",
         say=_only_plus,
         effort=5,
-        mechanisms=_HARMONY,
+        forms=_SIGNS,
     ),
     _statistical(
         name="half_of_the_categories",
@@ -213,7 +213,7 @@ COIN_ATTACKS = (
         why="Bets also cover sets of up to half of the categories, and the symbols sent under each hash.",
         say=_half_of_the_categories,
         effort=6,
-        mechanisms=_CATEGORICAL,
+        forms=_CATEGORICAL,
     ),
     _statistical(
         name="other_reports_kept_back",
@@ -221,7 +221,7 @@ COIN_ATTACKS = (
         why="The reports support it too often, whatever the coins were.",
         say=_only_target,
         effort=8,
-        mechanisms=_CATEGORICAL,
+        forms=_CATEGORICAL,
     ),
     _statistical(
         name="always_one_symbol",
@@ -229,7 +229,7 @@ COIN_ATTACKS = (
         why="Bets also cover symbols, whatever the hash.",
         say=_one_symbol,
         effort=3,
-        mechanisms=("hashing",),
+        forms=_HASHED,
     ),
     _coin(
         name="another_budget_declared",
@@ -276,7 +276,7 @@ COIN_ATTACKS = (
         why="It names some set of categories more often than an honest device does.",
         say=_designed,
         effort=10,
-        mechanisms=("krr",),
+        forms=frozenset({CHOICE}),
     ),
     _statistical(
         name="designed_distribution_hashed_AA",
@@ -284,7 +284,7 @@ COIN_ATTACKS = (
         why="Under hashes where several of them share a symbol, it sends that symbol too often, or never one that none of them has.",
         say=_shared,
         effort=20,
-        mechanisms=("hashing",),
+        forms=_HASHED,
     ),
     _statistical(
         name="adaptive_pattern_APA",
@@ -292,7 +292,7 @@ COIN_ATTACKS = (
         why="The number of categories that a report supports shows nothing. Under each hash, though, it sends one symbol too often.",
         say=_patterned,
         effort=8,
-        mechanisms=("hashing",),
+        forms=_HASHED,
     ),
     _coin(
         name="adaptive_insider",

@@ -9,7 +9,6 @@ from peel_core.frame import NUMBER
 from peel_core.primitives import codeword
 from peel_gateway.model.verdict import Layer
 from peel_research.lab.attacks.record import LabAttack, Needs, Place
-from peel_research.lab.single import block_of
 from peel_tools.simulation import tricks
 from peel_tools.simulation.piece import Piece, noisy_codeword, sealed_frame
 from peel_tools.simulation.tricks import Workshop
@@ -21,12 +20,8 @@ def dense_noise(piece: Piece, shop: Workshop) -> list[Piece]:
     """y + Delta as the paper has it: every other coordinate moves."""
     me = shop.identities[piece.device]
     trits = noisy_codeword(me.profile, piece.index, int(piece.sign < 0), list(range(0, me.profile.width - 1, 2)))
-    return [
-        piece.turned(
-            "dense_noise",
-            sealed_frame(me.profile, me.device, piece.number, me.seal_key, trits, block_of(me.profile).rule),
-        )
-    ]
+    rule = me.profile.blocks[int(me.profile.block_of_cell(piece.cell))].rule
+    return [piece.turned("dense_noise", sealed_frame(me.profile, me.device, piece.number, me.seal_key, trits, rule))]
 
 
 def in_anothers_name(piece: Piece, shop: Workshop) -> list[Piece]:
@@ -36,7 +31,7 @@ def in_anothers_name(piece: Piece, shop: Workshop) -> list[Piece]:
         return [piece]
     me = shop.identities[piece.device]
     trits = codeword(me.profile.seed, me.profile.width, 0, 0)
-    frame = sealed_frame(me.profile, other.device, piece.number, me.seal_key, trits, block_of(me.profile).rule)
+    frame = sealed_frame(me.profile, other.device, piece.number, me.seal_key, trits)
     return [piece, piece.turned("in_anothers_name", frame)]
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_gateway.model.verdict import Layer
 from peel_research.lab.attacks.readings import TALKATIVE
 from peel_research.lab.attacks.record import Course, LabAttack, Needs, Place
-from peel_research.lab.single import is_categorical
 
 __all__ = ["PAPER_ATTACKS", "keep_probability", "preserved_budgets"]
 
@@ -39,13 +39,13 @@ def preserved_budgets(devices: int, epsilon: float, rng: np.random.Generator) ->
 
 def _any_output(course: Course) -> Course:
     """The kernel over the whole range of outputs."""
-    k, rng = course.profile.k, course.rng
-    faces = 1 if is_categorical(course.profile) else 2
-    kept = course.chance(keep_probability(course.profile.epsilon, faces * k - 1))
-    other = rng.integers(1, faces * k, kept.shape)
-    own = course.index + k * (course.sign < 0)
-    drawn = np.where(kept, own, (own + other) % (faces * k))
-    return course.saying(drawn % k, np.where(drawn < k, 1, -1))
+    column, sign = course.aim.outputs
+    kept = course.chance(keep_probability(course.profile.epsilon, len(column) - 1))
+    other = course.rng.integers(1, len(column), kept.shape)
+    minus = course.aim.k + np.searchsorted(column[course.aim.k :], course.index)
+    own = np.where(course.sign < 0, minus, course.index)
+    drawn = np.where(kept, own, (own + other) % len(column))
+    return course.saying(column[drawn], sign[drawn])
 
 
 def _own_attribute(course: Course) -> Course:
@@ -78,8 +78,8 @@ PAPER_ATTACKS = (
         layer=Layer.SUPPORT,
         why="The number assigns the attribute. Structure sees nothing: every output is a codeword.",
         say=_any_output,
-        mechanisms=("harmony",),
-        least=2,
+        whole=True,
+        least_questions=2,
     ),
     LabAttack(
         name="output_poisoning_own_attribute",
@@ -89,7 +89,7 @@ PAPER_ATTACKS = (
         layer=None,
         why="It flips an honest coin now and then. That is an honest coin for a reading nearer to the middle: less than a lie.",
         say=_own_attribute,
-        mechanisms=("harmony",),
+        forms=frozenset({SIGN}),
         effort=TALKATIVE,
     ),
     LabAttack(
@@ -100,7 +100,7 @@ PAPER_ATTACKS = (
         layer=None,
         why="An honest answer replaced evenly is an honest answer about a random reading: a lie. No category comes more often than p.",
         say=_any_output,
-        mechanisms=("krr", "hashing"),
+        forms=frozenset({CHOICE, HASHED}),
         effort=TALKATIVE,
     ),
     LabAttack(

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from peel_core import Profile
 from peel_core.hashing import hashed
+from peel_core.kinds import HASHED
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
 from peel_gateway.model.verdict import Layer
-from peel_research.lab.single import block_of, hash_domain, is_categorical, mechanism_name
+from peel_research.lab.aim import ALL_FORMS, Aim, aims_at_kinds
 from peel_tools.simulation.tricks import Transform
 
 __all__ = ["Course", "LabAttack", "Lie", "Needs", "Place", "Say"]
@@ -48,26 +49,45 @@ class Needs(enum.Enum):
 
 @dataclass(frozen=True)
 class Course:
-    """All that A devices would have said honestly with M numbers each, in the order of their numbers."""
+    """All that A devices would have said honestly with M numbers each, in the order of their numbers.
 
-    profile: Profile
+    `unit` and `index` count within the aim. Where a number assigns another question, they and `value` are 0 and `sign` is 1.
+    """
+
+    aim: Aim
     rng: np.random.Generator
     devices: Ints
     """int64[A]."""
+    assigned: Ints
+    """The unit of the profile that each number assigns, int64[A, M]."""
+    aimed: Bools
+    """Reports whose answers an attack replaces, bool[A, M]. The others stay honest."""
+    honest: tuple[Ints, Ints]
+    """Column of the profile and sign of each honest report, int64[A, M] each."""
     unit: Ints
-    """Attribute or hash that each number assigns; 0 if numbers assign nothing. int64[A, M]."""
+    """Question or hash that each number assigns, int64[A, M]."""
     value: Floats
     """The reading behind it, in [-1, 1], or the category. float64[A, M]."""
     index: Ints
-    """Attribute, category or symbol that the honest report names, int64[A, M]."""
+    """The column that the report names, int64[A, M]."""
     sign: Ints
     """Its sign, int64[A, M]."""
     leaning: Ints
-    """Sign of each attribute's true mean, which a bystander can guess: int64[k]."""
+    """Sign of the true mean of each question of the profile, which a bystander can guess; 0 without signs. int64[questions]."""
     sent: Bools
     """Reports that are sent at all, bool[A, M]."""
     rule: Ints
     """The rule that each frame carries, int64[A, M]."""
+
+    @property
+    def profile(self) -> Profile:
+        """The devices' profile."""
+        return self.aim.profile
+
+    def answers(self) -> tuple[Ints, Ints]:
+        """Return column of the profile and sign of each report, int64[A, M] each."""
+        column, sign = self.honest
+        return np.where(self.aimed, self.aim.columns[self.index], column), np.where(self.aimed, self.sign, sign)
 
     def saying(self, index: Ints | int, sign: Ints | int) -> Course:
         """The same numbers with other answers."""
@@ -78,12 +98,20 @@ class Course:
             sign=np.broadcast_to(sign, shape).astype(np.int64),
         )
 
+    def everywhere(self) -> Course:
+        """The same answers to all questions of the profile, whatever the numbers assign."""
+        return replace(self, aimed=np.ones_like(self.aimed))
+
+    def sending(self, chosen: Bools) -> Course:
+        """Send only some of the reports about the aim, and all others."""
+        return replace(self, sent=chosen | ~self.aimed)
+
     def symbol(self, category: Ints | int) -> Ints:
         """Return the symbol that supports a category: the category itself, or its hash for each number. int64[A, M]."""
-        profile = self.profile
-        if not hash_domain(profile):
+        block = self.aim.block
+        if block.form != HASHED:
             return np.broadcast_to(np.asarray(category, np.int64), self.unit.shape)
-        return hashed(self.unit, category, profile.k, hash_domain(profile))
+        return hashed(self.unit, category, block.symbols, block.domain)
 
     def chance(self, probability: float) -> Bools:
         """A coin for each report, bool[A, M]."""
@@ -92,8 +120,8 @@ class Course:
     def tossed(self, epsilon: Floats) -> Course:
         """Answers that the mechanism gives with another budget for each device, float64[A]; the frames say nothing of it."""
         told = self._rules(epsilon) / RULE_ONE
-        if is_categorical(self.profile):
-            other = self.rng.integers(0, self.profile.k, told.shape)
+        if not self.aim.signed:
+            other = self.rng.integers(0, self.aim.k, told.shape)
             own = self.symbol(self.value.astype(np.int64))
             return self.saying(np.where(self.rng.random(told.shape) < told, own, other), 1)
         plus = self.rng.random(told.shape) < (1 + self.value * told) / 2
@@ -101,18 +129,18 @@ class Course:
 
     def declaring(self, epsilon: Floats) -> Course:
         """The same answers in frames that carry the rule of these budgets, float64[A]."""
-        return replace(self, rule=self._rules(epsilon))
+        return replace(self, rule=np.where(self.aimed, self._rules(epsilon), self.rule))
 
     def _rules(self, epsilon: Floats) -> Ints:
-        """The rule of each report, int64[A, M]."""
-        rules = [rule(round(each * EPSILON_ONE), block_of(self.profile).outcomes) for each in epsilon.tolist()]
+        """The rule of each report about the aim, int64[A, M]."""
+        rules = [rule(round(each * EPSILON_ONE), self.aim.block.outcomes) for each in epsilon.tolist()]
         return np.broadcast_to(np.array(rules, np.int64)[:, None], self.unit.shape)
 
 
 Say = Callable[[Course], Course]
 """Returns the symbols that devices report instead of the honest ones."""
-Lie = Callable[[Profile, npt.NDArray[np.int32], np.random.Generator], npt.NDArray[np.int32]]
-"""Returns the false readings of sensors, as `encode_many` takes them: Q15 [N, k] or categories [N]."""
+Lie = Callable[[Aim, npt.NDArray[np.int32], np.random.Generator], npt.NDArray[np.int32]]
+"""Returns the false readings of sensors, as `encode_many` takes them: Q15 or categories, int32[N, questions of the aim]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,23 +158,35 @@ class LabAttack:
     lie: Lie | None = None
     say: Say | None = None
     turn: Transform | None = None
-    mechanisms: tuple[str, ...] = ("harmony", "krr", "hashing")
-    least: int = 1
-    """Attributes, or categories, that it takes at least."""
+    forms: frozenset[int] = ALL_FORMS
+    """The forms of questions that it can be about."""
+    whole: bool = False
+    """Whether it is about all questions of a profile at once, not about those of one kind. Attacks on frames always are."""
+    least_questions: int = 1
+    """Questions that the profile must have."""
     effort: float = 1
     """Reports of such a device per report of an honest one: who has to convince the statistics talks more."""
     effort_each: float = 0
-    """The same per attribute, for an attack that is judged by one attribute alone. The larger of both counts."""
+    """The same per question, for an attack that is judged by one question alone. The larger of both counts."""
 
     @property
     def by_device(self) -> bool:
         """Whether devices commit it; reports of honest ones are the victims otherwise."""
         return self.needs not in (Needs.LINE, Needs.PROFILE)
 
-    def fits(self, profile: Profile) -> bool:
-        """Whether it can be committed with this profile."""
-        return mechanism_name(profile) in self.mechanisms and profile.size >= self.least
+    def aims(self, profile: Profile) -> list[Aim]:
+        """Return the parts of a profile that it can be committed on: each kind of attribute, or all of them at once."""
+        if len(profile.questions) < self.least_questions:
+            return []
+        aims = [Aim.at(profile)] if self.whole or self.turn else aims_at_kinds(profile)
+        return [aim for aim in aims if aim.forms <= self.forms]
 
-    def numbers(self, profile: Profile, reports: int) -> int:
-        """Numbers that an attacker's device uses while an honest one uses so many."""
-        return ceil(reports * max(self.effort, self.effort_each * profile.k)) if self.by_device else reports
+    def numbers(self, aim: Aim, reports: int) -> int:
+        """Numbers that an attacker's device uses while an honest one uses so many.
+
+        For statistics, and for an insider who knows them, the effort is in reports about the aim.
+        """
+        if not self.by_device:
+            return reports
+        rarity = aim.rarity if self.layer is Layer.STATISTICS or self.needs is Needs.BETS else 1
+        return ceil(reports * max(self.effort * rarity, self.effort_each * aim.first_rarity))
