@@ -113,9 +113,9 @@ class Field(Site):
         return self.add_gateway(name, {"mqtt_backoff_seconds": 0.5, "fleet_reload_seconds": 0.2, **settings})
 
     def reports(
-        self, count: int, *, devices: Sequence[int] | None = None, rule: int | None = None
+        self, count: int, *, devices: Sequence[int] | None = None, odds: tuple[int, int] | None = None
     ) -> list[tuple[str, bytes]]:
-        """Fresh reports, one frame per message, from the devices in turn; `rule` is another than the profile's."""
+        """Fresh reports, one frame per message, from the devices in turn; `odds` are other than the profile's."""
         chosen = list(devices or range(1, DEVICES + 1))
         who = [chosen[i % len(chosen)] for i in range(count)]
         numbers = []
@@ -125,7 +125,7 @@ class Field(Site):
         ids = np.array(who, np.uint32)
         keys = self.keys(ids, numbers)
         readings = np.zeros((count, self.profile.k), np.int32)
-        frames = encode_many(self.profile, ids, keys, numbers, readings, entropy=self._chance.bytes(64), rule=rule)
+        frames = encode_many(self.profile, ids, keys, numbers, readings, entropy=self._chance.bytes(64), odds=odds)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
 
     def reports_of(self, name: str, attributes: str, readings: Sequence[int], count: int) -> list[tuple[str, bytes]]:
