@@ -35,8 +35,10 @@ seed = 1
 quota = 100000
 period = 60
 """
-EXACT = 16.0
-"""At this epsilon an answer is true, except in one report of 4 million."""
+PRECISE = 5.5
+"""At this epsilon an answer is true, except in one report of about 200."""
+MOST_FALSE = 8
+"""Of so many reports, more are false answers in less than one run of a hundred million."""
 NOISY = 3.0
 ATTRIBUTES = """
 [[attribute]]
@@ -151,7 +153,7 @@ def room(
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    (tmp_path / "room.toml").write_text(PROFILE.format(epsilon=EXACT) + ATTRIBUTES)
+    (tmp_path / "room.toml").write_text(PROFILE.format(epsilon=PRECISE) + ATTRIBUTES)
     return Fleet.create(tmp_path / "fleet", "lab", [tmp_path / "room.toml"])
 
 
@@ -195,7 +197,7 @@ def answer(profile: Profile, bundle: Mapping[str, Any], frame: bytes) -> tuple[i
     """Return the question that a report answers, and its symbol."""
     words = primitives.index_words(bytes.fromhex(bundle["index_key"]), frame[:HEADER_BYTES])
     blocks = [
-        primitives.CoreBlock(each.form, each.weight, each.questions, each.symbols, each.domain, each.rule)
+        primitives.CoreBlock(each.form, each.weight, each.questions, each.symbols, each.domain, each.keep, each.change)
         for each in core_blocks(profile)
     ]
     _, trits = primitives.frame_open(bytes.fromhex(bundle["seal_key"]), profile.width, frame)
@@ -213,9 +215,8 @@ def test_every_kind_of_answer_comes_from_one_board(board: str, fleet: Fleet, bro
     dut = mixed_board(board, tmp_path / "board", (broker.host, broker.port))
     answers, statuses = reports(dut, fleet, broker, WIRED if board == "pico" else CALLED, room())
     assert {question for question, _ in answers} == set(range(9))
-    for question, symbol in answers:
-        if question in ANSWERS:
-            assert symbol == ANSWERS[question], question
+    false = [(question, symbol) for question, symbol in answers if symbol != ANSWERS.get(question, symbol)]
+    assert len(false) <= MOST_FALSE, false
     assert {symbol[0] for question, symbol in answers if question == MEAN} == {0}
     assert {symbol[0] for question, symbol in answers if question == HASHED} <= set(range(FIRST_HASHED, NO_READING))
     assert {status.get("failing", "") for status in statuses} == {""}
@@ -227,11 +228,10 @@ def test_a_missing_sensor_does_not_silence_the_others(board: str, fleet: Fleet, 
     dut = mixed_board(board, tmp_path / "board", (broker.host, broker.port))
     module = room(humidity="raise OSError(5)")
     answers, statuses = reports(dut, fleet, broker, absent if board == "pico" else CALLED, module)
-    for question, symbol in answers:
-        if question in HUMIDITY:
-            assert symbol == (NO_READING, 0)
-        elif question in ANSWERS:
-            assert symbol == ANSWERS[question], question
+    assert {symbol for question, symbol in answers if question in HUMIDITY} <= {(NO_READING, 0)}
+    others = [(question, symbol) for question, symbol in answers if question not in HUMIDITY]
+    false = [(question, symbol) for question, symbol in others if symbol != ANSWERS.get(question, symbol)]
+    assert len(false) <= MOST_FALSE, false
     failing = {status["failing"] for status in statuses if status["state"] == "online"}
     assert {words.rpartition(" ")[0] for words in failing} == {"humidity: OSError"}, "with the error of the bus"
     assert statuses[-1].get("skipped", 0) == 0

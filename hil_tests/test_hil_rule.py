@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rule poisoning: the first report of a device with another epsilon reveals it."""
+"""Rule poisoning: the first report of a device with other odds reveals it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def figures(site: BoardSite) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.boards("mps2", "pico")
-def test_edited_epsilon_is_exposed_from_the_first_report(
+def test_edited_odds_are_exposed_from_the_first_report(
     site: BoardSite, open_board: Callable[..., Dut], tmp_path: Path
 ) -> None:
     honest = run(open_board(link=site.endpoint, folder=tmp_path / "honest"), site.enrol(TRACES, interval_s=0.01))
@@ -48,7 +48,8 @@ def test_edited_epsilon_is_exposed_from_the_first_report(
     before = figures(site)
 
     edited = deepcopy(site.enrol(TRACES, interval_s=0.01))
-    edited["profile"]["epsilon_q20"] *= 4  # the profile's id stays, so the device claims to follow it
+    for attribute in edited["profile"]["attributes"]:
+        attribute["keep"] *= 4  # the profile's id stays, so the device claims to follow it
     poisoned = run(open_board(link=site.endpoint, folder=tmp_path / "poisoned"), edited)
     site.wait(lambda: site.verdicts().get("rule", 0) >= site.at_once, "the poisoned reports", 180)
     poisoned.dut.kill()

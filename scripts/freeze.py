@@ -160,7 +160,7 @@ def live(site: Site) -> None:
         batch = site.lossy(honest, numbers, rng) + site.biased(_CHEAT, numbers)
         batch += site.frames(_OTHER_RULE, numbers[:5])
         if step == 4:
-            batch += [*site.frames(_OTHER_RULE, [numbers[6]], rule=7), b"no report", rng.bytes(38)]
+            batch += [*site.frames(_OTHER_RULE, [numbers[6]], odds=(7, 1)), b"no report", rng.bytes(38)]
         site.hear(batch)
         if step == 6:
             site.fleet.issue([_REISSUED])

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from functools import cache
 
 # ---- 1. Conventions -------------------------------------------------------------------------------------------------
 
@@ -243,32 +245,53 @@ def is_repeating(e: bytes) -> bool:
     return any(all(e[i] == e[i + q] for i in range(len(e) - q)) for q in range(1, len(e) // 2 + 1))
 
 
-# ---- 5. The rule: epsilon in integers -------------------------------------------------------------------------------
+# ---- 5. Odds: epsilon as two integers -------------------------------------------------------------------------------
 
 EPSILON_ONE = 2**20
-EPSILON_MAX = 16 * EPSILON_ONE
+EPSILON_MAX = 6 * EPSILON_ONE
+MAX_ODDS = 255
 
 
-def exp_upper_bound(epsilon: int) -> int:
-    """Return T, at least 2^64 * e^(-epsilon / 2^20)."""
-    first, *others = [E[i] for i in range(25) if epsilon >> i & 1]
-    bound = first
-    for factor in others:
-        bound = ceil_div(bound * factor, 2**64)
-    return bound
+SCALE = 2**200
 
 
-def rule(epsilon: int, k: int) -> int:
+def exp_bounds(epsilon: int) -> tuple[int, int]:
+    """Return integers below and above 2^200 e^(epsilon / 2^20)."""
+    with localcontext(prec=100):
+        rounded_down = int((Decimal(epsilon) / EPSILON_ONE).exp() * SCALE)
+    return rounded_down - 1, rounded_down + 2
+
+
+def is_private(keep: int, change: int, below: int, above: int) -> bool:
+    """Return whether keep <= change E, for the E between the bounds."""
+    holds = keep * SCALE <= change * below
+    refuse_if(holds != (keep * SCALE <= change * above), "epsilon")  # undecided
+    return holds
+
+
+def is_precise(keep: int, change: int, g: int, below: int, above: int) -> bool:
+    """Return whether change (K - change) (E - 1)^2 <= (1 + t) (E + g - 2) (keep - change)^2."""
+    left = 20 * change * (keep + (g - 2) * change)
+    right = (21 if g == 2 else 22) * (keep - change) ** 2 * SCALE
+    holds = left * (above - SCALE) ** 2 <= right * (below + (g - 2) * SCALE)  # both sides grow with E
+    refuse_if(holds != (left * (below - SCALE) ** 2 <= right * (above + (g - 2) * SCALE)), "epsilon")  # undecided
+    return holds
+
+
+@cache
+def odds_of(epsilon: int, g: int, most: int | None = None) -> tuple[int, int]:
+    """Return keep and change. `most` is a limit of K."""
     refuse_if(not 1 <= epsilon <= EPSILON_MAX, "epsilon")
-    check_width(k, MAX_WIDTH)
-    bound = exp_upper_bound(epsilon)
-    found = 0
-    for bit in reversed(range(31)):
-        candidate = found + 2**bit
-        if (2**31 + (k - 1) * candidate) * bound <= (2**31 - candidate) * 2**64:
-            found = candidate
-    refuse_if(found == 0, "epsilon")
-    return found
+    check_width(g, MAX_WIDTH)
+    below, above = exp_bounds(epsilon)
+    pairs = [(keep, change) for keep in range(2, MAX_ODDS + 1) for change in range(1, keep)]
+    pairs.sort(key=lambda odds: (odds[0] + (g - 1) * odds[1], -odds[0]))
+    for keep, change in pairs:
+        if most is not None and keep + (g - 1) * change > most:
+            break
+        if is_private(keep, change, below, above) and is_precise(keep, change, g, below, above):
+            return keep, change
+    raise RefusedError("epsilon")
 
 
 # ---- 6. Questions ---------------------------------------------------------------------------------------------------
@@ -284,14 +307,25 @@ NO_READING = -(2**31)
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive questions with one form, weight and rule."""
+    """Consecutive questions with one form, weight and odds."""
 
     form: int
     weight: int
     questions: int
     symbols: int  # columns of each question
     domain: int  # d for hashed categories, otherwise 0
-    rule: int
+    keep: int
+    change: int
+
+    @property
+    def outcomes(self) -> int:
+        """Return the outcomes of the coin."""
+        return 2 if self.form == SIGN else self.symbols
+
+    @property
+    def rule(self) -> int:
+        """Return the four bytes of the odds in a frame, as an integer."""
+        return self.keep + 2**8 * self.change
 
     @property
     def slots(self) -> int:
@@ -312,26 +346,29 @@ class Symbol:
     sign: int
 
 
-def sign_threshold(x: int, rule_: int) -> int:
+def uniform(count: int, next_word: Callable[[], int]) -> int:
+    """Return a number below `count`."""
+    mask = 2 ** (count - 1).bit_length() - 1  # ceil(log2 count) bits
+    u = next_word() & mask
+    while u >= count:
+        u = next_word() & mask
+    return u
+
+
+def pattern(keep: int, change: int, g: int) -> list[int]:
+    """Return f: the K offsets, all equally likely."""
+    return [0] * keep + [offset for offset in range(1, g) for _ in range(change)]
+
+
+def coin(b: int, g: int, keep: int, change: int, next_word: Callable[[], int]) -> int:
+    f = pattern(keep, change, g)
+    return (b + f[uniform(len(f), next_word)]) % g
+
+
+def rounded(x: int, next_word: Callable[[], int]) -> int:
+    """Return the reading as 0 or 1, rounded at random."""
     x = max(-(2**15), min(2**15, x))
-    d = abs(x) * rule_ // 2**15
-    return 2**31 + d if x >= 0 else 2**31 - d
-
-
-def sign(x: int, rule_: int, next_word: Callable[[], int]) -> int:
-    """Return +1 or -1."""
-    u = next_word()
-    return +1 if u < sign_threshold(x, rule_) else -1
-
-
-def choice(value: int, k: int, rule_: int, next_word: Callable[[], int]) -> int:
-    """Return the true category, or a random one."""
-    u = next_word()
-    mask = 2 ** (k - 1).bit_length() - 1  # ceil(log2 k) bits
-    w = next_word() & mask
-    while w >= k:
-        w = next_word() & mask
-    return value if u < 2 * rule_ else w
+    return int(next_word() < (2**15 + x) * 2**16)
 
 
 def hash_symbols(epsilon: int) -> int:
@@ -370,7 +407,7 @@ def check_blocks(blocks_: list[Block], width: int) -> None:
         columns += block.columns
         refuse_if(columns > width, "width")
         refuse_if(not (2 <= block.domain <= MAX_DOMAIN if block.form == HASHED else block.domain == 0), "domain")
-        refuse_if(not 1 <= block.rule < 2**31, "rule")
+        refuse_if(not 1 <= block.change < block.keep <= MAX_ODDS, "odds")
 
 
 def check_shape(block: Block) -> None:
@@ -385,8 +422,8 @@ def check_shape(block: Block) -> None:
 
 def perturb(
     blocks_: list[Block], width: int, words: tuple[int, int], readings: list[int], drbg: Drbg
-) -> tuple[Symbol, int]:
-    """Return the symbol of a report, and the rule of its question. `words` are WORD0 and WORD1 of section 7."""
+) -> tuple[Symbol, Block]:
+    """Return the symbol of a report, and the block of its question. `words` are WORD0 and WORD1 of section 7."""
     check_blocks(blocks_, width)
     refuse_if(len(readings) != sum(block.questions for block in blocks_), "reading")
     at, question = assigned(blocks_, words[0])
@@ -396,20 +433,22 @@ def perturb(
     if reading == NO_READING:
         refuse_if(k == width, "reading")
         answer(block, question, 0, words[1], drbg)  # the words of a reading are drawn, and not used
-        return Symbol(k, +1), block.rule
+        return Symbol(k, +1), block
     symbol = answer(block, question, reading, words[1], drbg)
-    return Symbol(sum(each.columns for each in before) + symbol.index, symbol.sign), block.rule
+    return Symbol(sum(each.columns for each in before) + symbol.index, symbol.sign), block
 
 
 def answer(block: Block, question: int, reading: int, hash_word: int, drbg: Drbg) -> Symbol:
     """Return the symbol of one question, counted from the block's first column."""
     if block.form == SIGN:
-        return Symbol(question, sign(reading, block.rule, drbg.word))
+        b = rounded(reading, drbg.word)
+        s = coin(b, 2, block.keep, block.change, drbg.word)
+        return Symbol(question, +1 if s == 1 else -1)
     refuse_if(not 0 <= reading < (block.domain or block.symbols), "reading")
     if block.form == HASHED:
         a = assign(hash_word, hash_count(block.symbols, block.domain))
         reading = hashed(a, reading, block.symbols, block.domain)
-    return Symbol(choice(reading, block.symbols, block.rule, drbg.word), +1)
+    return Symbol(coin(reading, block.symbols, block.keep, block.change, drbg.word), +1)
 
 
 # ---- 7. The question that a number assigns --------------------------------------------------------------------------
@@ -561,7 +600,7 @@ def frame_seal(seal_key: bytes, header: Header, rule_: int, packed: bytes) -> by
 
 
 def frame_open(seal_key: bytes, frame: bytes) -> bytes:
-    """Return the body of one whole frame: rule and trits."""
+    """Return the body of one whole frame: odds, two reserved bytes, and trits."""
     nonce, rest = frame[:HEADER_BYTES], frame[HEADER_BYTES:]
     if frame[0] & UNSEALED:
         return rest
@@ -641,9 +680,9 @@ class Encoder:
         self.check()
         header = Header(self.flags, self.profile, self.device, number)
         words = index_words(self.index_key, header_bytes(header))
-        symbol, rule_ = perturb(self.blocks, self.width, words, readings, drbg)
+        symbol, block = perturb(self.blocks, self.width, words, readings, drbg)
         packed = pack(codeword(self.seed, self.width, symbol))
-        return symbol, frame_seal(self.seal_key, header, rule_, packed)
+        return symbol, frame_seal(self.seal_key, header, block.rule, packed)
 
 
 # ---- 10. The profile ------------------------------------------------------------------------------------------------
@@ -690,12 +729,12 @@ def block_of(attribute: Attribute, epsilon: int) -> Block:
     """Return the questions of one attribute."""
     if attribute.kind in NUMERIC:
         questions = 1 if attribute.kind == MEAN else len(attribute.thresholds)
-        return Block(SIGN, attribute.weight, questions, 1, 0, rule(epsilon, 2))
+        return Block(SIGN, attribute.weight, questions, 1, 0, *odds_of(epsilon, 2))
     if attribute.kind == CATEGORY:
         k = len(attribute.categories)
-        return Block(CHOICE, attribute.weight, 1, k, 0, rule(epsilon, k))
+        return Block(CHOICE, attribute.weight, 1, k, 0, *odds_of(epsilon, k))
     g = hash_symbols(epsilon)
-    return Block(HASHED, attribute.weight, 1, g, attribute.d, rule(epsilon, g))
+    return Block(HASHED, attribute.weight, 1, g, attribute.d, *odds_of(epsilon, g))
 
 
 def profile_blocks(profile: Profile) -> list[Block]:
@@ -784,14 +823,16 @@ def check_pair(attribute: Attribute, other: Attribute) -> None:
         refuse_if(other.kind == LADDER and bool({*attribute.thresholds} & {*other.thresholds}), "thresholds")
 
 
-def attribute_lines(a: Attribute) -> list[str]:
+def attribute_lines(a: Attribute, epsilon: int) -> list[str]:
+    block = block_of(a, epsilon)
+    odds = f"{block.keep}:{block.change}"
     thresholds = "|".join(map(str, a.thresholds))
     lines = {
-        MEAN: f"mean={a.name}|{a.unit}|{a.low}|{a.high}|{a.weight}",
-        ABOVE: f"above={a.name}|{a.unit}|{a.weight}|{thresholds}",
-        LADDER: f"ladder={a.name}|{a.unit}|{a.low}|{a.high}|{a.weight}|{thresholds}",
-        CATEGORY: f"category={a.name}|{a.weight}",
-        HASHED_KIND: f"hashed={a.name}|{a.weight}|{a.d}",
+        MEAN: f"mean={a.name}|{a.unit}|{a.low}|{a.high}|{a.weight}|{odds}",
+        ABOVE: f"above={a.name}|{a.unit}|{a.weight}|{odds}|{thresholds}",
+        LADDER: f"ladder={a.name}|{a.unit}|{a.low}|{a.high}|{a.weight}|{odds}|{thresholds}",
+        CATEGORY: f"category={a.name}|{a.weight}|{odds}",
+        HASHED_KIND: f"hashed={a.name}|{a.weight}|{odds}|{a.d}",
     }
     return [lines[a.kind], *(f"value={category}" for category in a.categories)]
 
@@ -799,7 +840,7 @@ def attribute_lines(a: Attribute) -> list[str]:
 def canonical(profile: Profile) -> bytes:
     check_profile(profile)
     lines = [
-        "peel-profile-2",
+        "peel-profile-3",
         f"name={profile.name}",
         f"epsilon={profile.epsilon}",
         f"width={profile.width}",
@@ -808,7 +849,7 @@ def canonical(profile: Profile) -> bytes:
         f"period={profile.period}",
     ]
     lines += [f"lifetime={profile.lifetime}"] if profile.lifetime is not None else []
-    lines += [line for attribute in profile.attributes for line in attribute_lines(attribute)]
+    lines += [line for attribute in profile.attributes for line in attribute_lines(attribute, profile.epsilon)]
     return "".join(line + "\n" for line in lines).encode("utf-8")
 
 
@@ -854,36 +895,7 @@ def receipt_read(receipt_key: bytes, device: int, receipt: bytes) -> tuple[int, 
     return numbers[0], list(zip(numbers[1::2], numbers[2::2], strict=True))
 
 
-# ---- 13. Constants --------------------------------------------------------------------------------------------------
-
-# E[i] = ceil(2^64 * e^(-2^(i - 20)))
-E = (
-    0xFFFFF000007FFFFE,
-    0xFFFFE00001FFFFEB,
-    0xFFFFC00007FFFF56,
-    0xFFFF80001FFFFAAB,
-    0xFFFF00007FFFD556,
-    0xFFFE0001FFFEAAAC,
-    0xFFFC0007FFF55560,
-    0xFFF8001FFFAAAB56,
-    0xFFF0007FFD556000,
-    0xFFE001FFEAAB5552,
-    0xFFC007FF555FFF78,
-    0xFF801FFAAB554446,
-    0xFF007FD55FFDDE39,
-    0xFE01FEAB551127CC,
-    0xFC07F55FF77D2494,
-    0xF81FAB5445AEBC8B,
-    0xF07D5FDE38151E73,
-    0xE1EB51276C110C3D,
-    0xC75F7CF564105744,
-    0x9B4597E37CB04FF4,
-    0x5E2D58D8B3BCDF1B,
-    0x22A555477F039740,
-    0x04B0556E084F3D1E,
-    0x0015FC21041027AD,
-    0x000001E355BBAEE9,
-)
+# ---- 6.3 The limits of the hash -------------------------------------------------------------------------------------
 
 # (p, floor(2^20 * ln((p - 1)(q - 1)) / 2)) for the primes p below 127, q being the next one
 HASH_LIMITS = (

@@ -18,4 +18,3 @@
 #include "../../c_core/src/frame.c"
 #include "../../c_core/src/question.c"
 #include "../../c_core/src/receipt.c"
-#include "../../c_core/src/rule.c"

@@ -55,18 +55,17 @@ static const char error_names[] =
     "unsealed: only sealed frames here\0"
     "seal: the tag does not fit\0"
     "trits: invalid packing\0"
-    "epsilon: out of range, or too small for k\0"
     "width: symbols or width out of range\0"
     "reading: wrong count, no such category, or none where all columns are used\0"
     "entropy: refused by the health check, or never seeded\0"
-    "rule: 0 or 1 or more\0"
+    "odds: not 1 <= change < keep <= 255\0"
     "domain: not 2 to 65535 categories, or not for this form\0"
     "order: absorbing after squeezing\0"
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
 
 /* Faults beyond enum peel_error, which C's types rule out but Python's do not. */
-enum { PEELCORE_E_VALUE = -18, PEELCORE_E_INDEX = -19 };
+enum { PEELCORE_E_VALUE = -17, PEELCORE_E_INDEX = -18 };
 
 static NORETURN void raise_code(int code) {
   static const char prefix[] = "peel: ";
@@ -145,7 +144,7 @@ static uint32_t get_field(mp_obj_t value, uint32_t largest, int code) {
   return number;
 }
 
-/* Return the number of blocks: a sequence of (form, weight, questions, symbols, domain, rule). */
+/* Return the number of blocks: a sequence of (form, weight, questions, symbols, domain, keep, change). */
 static size_t get_blocks(peel_block blocks[PEEL_MAX_BLOCKS], mp_obj_t value) {
   size_t count, fields;
   mp_obj_t *items, *item;
@@ -153,16 +152,20 @@ static size_t get_blocks(peel_block blocks[PEEL_MAX_BLOCKS], mp_obj_t value) {
   if (count > PEEL_MAX_BLOCKS) raise_code(PEEL_E_BLOCK);
   for (size_t i = 0; i < count; i++) {
     mp_obj_get_array(items[i], &fields, &item);
-    if (fields != 6) raise_code(PEEL_E_BLOCK);
+    if (fields != 7) raise_code(PEEL_E_BLOCK);
     blocks[i].form = (uint8_t)get_field(item[0], 0xff, PEEL_E_BLOCK);
     blocks[i].weight = (uint8_t)get_field(item[1], 0xff, PEEL_E_BLOCK);
     blocks[i].questions = (uint16_t)get_field(item[2], 0xffff, PEEL_E_WIDTH);
     blocks[i].symbols = (uint16_t)get_field(item[3], 0xffff, PEEL_E_WIDTH);
     blocks[i].domain = (uint16_t)get_field(item[4], 0xffff, PEEL_E_DOMAIN);
-    blocks[i].rule = get_u32(item[5]);
+    blocks[i].keep = (uint8_t)get_field(item[5], 0xff, PEEL_E_ODDS);
+    blocks[i].change = (uint8_t)get_field(item[6], 0xff, PEEL_E_ODDS);
   }
   return count;
 }
+
+/* Return where the row cache begins behind an encoder and its blocks: aligned, as a block is not a whole number of words. */
+static size_t rows_offset(size_t block_count) { return (sizeof(peel_encoder) + block_count * sizeof(peel_block) + 3) & ~(size_t)3; }
 
 /* Copy the encoder out of its bytearray: the struct, the blocks, and the row cache if there is one. Both pointers are set each time, as
  * an address in stored bytes cannot be trusted. */
@@ -170,7 +173,7 @@ static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
   mp_buffer_info_t buffer = get_bytes(value);
   if (buffer.len < sizeof *encoder || ((uintptr_t)buffer.buf & 3)) raise_code(PEEL_E_LENGTH);
   memcpy(encoder, buffer.buf, sizeof *encoder);
-  size_t size = sizeof *encoder + encoder->block_count * sizeof(peel_block);
+  size_t size = rows_offset(encoder->block_count);
   if (buffer.len < size) raise_code(PEEL_E_LENGTH);
   encoder->blocks = (const peel_block *)((const uint8_t *)buffer.buf + sizeof *encoder);
   encoder->rows = NULL;
@@ -224,13 +227,6 @@ static mp_obj_t take_bytes(uint8_t *bytes, size_t count) {
 
 /* ---- Functions -------------------------------------------------------------------------------------------------- */
 
-static mp_obj_t peelcore_rule(mp_obj_t epsilon, mp_obj_t k) {
-  uint32_t rule = 0;
-  checked(peel_rule(&rule, get_u32(epsilon), get_u32(k)));
-  return mp_obj_new_int_from_uint(rule);
-}
-FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_rule_obj, peelcore_rule);
-
 enum { ENCODER_ARGS = 8 };
 
 static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *keywords) {
@@ -252,11 +248,12 @@ static mp_obj_t peelcore_encoder(size_t n_args, const mp_obj_t *args, mp_map_t *
   memcpy(encoder.index_key, get_exactly(args[7], PEEL_KEY_BYTES), PEEL_KEY_BYTES);
   checked(peel_encoder_check(&encoder));
 
-  size_t rows_at = sizeof encoder + encoder.block_count * sizeof(peel_block);
+  size_t rows_at = rows_offset(encoder.block_count);
   size_t size = rows_at + (cached.u_bool ? (encoder.width - 1) * sizeof(uint32_t) : 0);
   uint8_t *bytes = m_new(uint8_t, size);
+  memset(bytes, 0, rows_at);
   memcpy(bytes, &encoder, sizeof encoder);
-  memcpy(bytes + sizeof encoder, blocks, rows_at - sizeof encoder);
+  memcpy(bytes + sizeof encoder, blocks, encoder.block_count * sizeof(peel_block));
   if (cached.u_bool) peel_projection_rows((uint32_t *)(bytes + rows_at), encoder.seed, encoder.width);
   peel_wipe(&encoder, sizeof encoder);
   return mp_obj_new_bytearray_by_ref(size, bytes);
@@ -392,7 +389,6 @@ ENTRY_POINT mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw,
   (void)n_args, (void)n_kw, (void)args;
   MP_DYNRUNTIME_INIT_ENTRY
   mp_store_global(MP_QSTR_VERSION, mp_obj_new_str(PEEL_CORE_VERSION, sizeof PEEL_CORE_VERSION - 1));
-  mp_store_global(MP_QSTR_rule, MP_OBJ_FROM_PTR(&peelcore_rule_obj));
   mp_store_global(MP_QSTR_encoder, MP_OBJ_FROM_PTR(&peelcore_encoder_obj));
   mp_store_global(MP_QSTR_drbg, MP_OBJ_FROM_PTR(&peelcore_drbg_obj));
   mp_store_global(MP_QSTR_drbg_seed, MP_OBJ_FROM_PTR(&peelcore_drbg_seed_obj));
@@ -414,7 +410,6 @@ static const MP_DEFINE_STR_OBJ(peelcore_version_obj, PEEL_CORE_VERSION);
 static const mp_rom_map_elem_t peelcore_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR___name__), MP_ROM_QSTR(MP_QSTR_peelcore)},
     {MP_ROM_QSTR(MP_QSTR_VERSION), MP_ROM_PTR(&peelcore_version_obj)},
-    {MP_ROM_QSTR(MP_QSTR_rule), MP_ROM_PTR(&peelcore_rule_obj)},
     {MP_ROM_QSTR(MP_QSTR_encoder), MP_ROM_PTR(&peelcore_encoder_obj)},
     {MP_ROM_QSTR(MP_QSTR_drbg), MP_ROM_PTR(&peelcore_drbg_obj)},
     {MP_ROM_QSTR(MP_QSTR_drbg_seed), MP_ROM_PTR(&peelcore_drbg_seed_obj)},

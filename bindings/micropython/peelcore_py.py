@@ -26,11 +26,10 @@ _MESSAGES = {
     "number": "0, negative or above 48 bits",
     "seal": "the tag does not fit",
     "trits": "invalid packing",
-    "epsilon": "out of range, or too small for k",
     "width": "symbols or width out of range",
     "reading": "wrong count, no such category, or none where all columns are used",
     "entropy": "refused by the health check, or never seeded",
-    "rule": "0 or 1 or more",
+    "odds": "not 1 <= change < keep <= 255",
     "domain": "not 2 to 65535 categories, or not for this form",
     "value": "not an unsigned 32-bit integer",
     "index": "at or above the limit",
@@ -234,39 +233,8 @@ def _word(state):
     return int.from_bytes(drbg_bytes(state, 4), "little")
 
 
-# ---- Rule (sections 5 and 13) ----
-
-_EXPONENTIALS = (
-    "fffff000007ffffeffffe00001ffffebffffc00007ffff56ffff80001ffffaabffff00007fffd556fffe0001fffeaaac"
-    "fffc0007fff55560fff8001fffaaab56fff0007ffd556000ffe001ffeaab5552ffc007ff555fff78ff801ffaab554446"
-    "ff007fd55ffdde39fe01feab551127ccfc07f55ff77d2494f81fab5445aebc8bf07d5fde38151e73e1eb51276c110c3d"
-    "c75f7cf5641057449b4597e37cb04ff45e2d58d8b3bcdf1b22a555477f03974004b0556e084f3d1e0015fc21041027ad"
-    "000001e355bbaee9"
-)
-
-
-def rule(epsilon, k):
-    if not 1 <= _u32(epsilon) <= 16 << 20:
-        _fail("epsilon")
-    if not 2 <= _u32(k) <= _MAX_WIDTH:
-        _fail("width")
-    bound = None
-    for i in range(25):
-        if epsilon >> i & 1:
-            factor = int(_EXPONENTIALS[16 * i : 16 * i + 16], 16)
-            bound = factor if bound is None else (bound * factor + _MASK64) >> 64
-    result = 0
-    for bit in range(30, -1, -1):
-        trial = result | 1 << bit
-        if (_ONE + (k - 1) * trial) * bound <= (_ONE - trial) << 64:
-            result = trial
-    if not result:
-        _fail("epsilon")
-    return result
-
-
-# ---- Questions (sections 6 and 7) ----
-# A block is (form, weight, questions, symbols, domain, rule): 1 signs, 2 a choice, 3 a choice of hashed categories.
+# ---- Questions (sections 5 to 7) ----
+# A block is (form, weight, questions, symbols, domain, keep, change): 1 signs, 2 a choice, 3 a choice of hashed categories.
 
 _NO_READING = -_ONE
 
@@ -286,9 +254,9 @@ def _readings(values):
 
 
 def _check_block(block, columns_left):
-    if len(block) != 6:
+    if len(block) != 7:
         _fail("block")
-    form, weight, questions, symbols, domain, rule = [_u32(field) for field in block]
+    form, weight, questions, symbols, domain, keep, change = [_u32(field) for field in block]
     if form not in (1, 2, 3) or not 1 <= weight <= 16 or questions < 1 or (form != 1 and questions != 1):
         _fail("block")
     if not (symbols == 1 if form == 1 else 2 <= symbols <= (127 if form == 3 else _MAX_WIDTH)):
@@ -297,8 +265,8 @@ def _check_block(block, columns_left):
         _fail("width")
     if not (2 <= domain <= _MAX_DOMAIN if form == 3 else domain == 0):
         _fail("domain")
-    if not 0 < rule < _ONE:
-        _fail("rule")
+    if not 1 <= change < keep <= 255:
+        _fail("odds")
     return questions * symbols
 
 
@@ -333,7 +301,7 @@ def perturb(blocks, width, word, hash_word, readings, drbg):
 
 
 def _answer(blocks, columns, width, word, hash_word, values, drbg):
-    """Return the symbol (index, minus), and the rule of its question."""
+    """Return the symbol (index, minus), and the block of its question."""
     if len(values) != sum([block[2] for block in blocks]):
         _fail("reading")
     block, within, question, column = _assigned(blocks, word)
@@ -342,26 +310,25 @@ def _answer(blocks, columns, width, word, hash_word, values, drbg):
     if missing and columns == width:
         _fail("reading")
     if block[0] == 1:
-        index, minus = within, _sign(block[5], reading, drbg)
+        index, minus = within, _sign(block, reading, drbg)
     else:
         index, minus = _category(block, hash_word, 0 if missing else reading, drbg), 0
-    return (columns, 0, block[5]) if missing else (column + index, minus, block[5])
+    return (columns, 0, block) if missing else (column + index, minus, block)
 
 
-def _sign(rule, reading, drbg):
-    x = max(-32768, min(32768, reading))
-    d = (abs(x) * rule) >> 15
-    threshold = _ONE + d if x >= 0 else _ONE - d
-    return 0 if _word(drbg) < threshold else 1
+def _sign(block, reading, drbg):
+    """Return 0 for plus, 1 for minus: the reading rounded to 0 or 1 at random, after the coin."""
+    rounded = 1 if _word(drbg) >> 16 < 32768 + max(-32768, min(32768, reading)) else 0
+    return 1 - _coin(block, 2, rounded, drbg)
 
 
 def _category(block, hash_word, category, drbg):
-    form, _, _, symbols, domain, rule = block
+    form, _, _, symbols, domain, _, _ = block
     if not 0 <= category < (domain or symbols):
         _fail("reading")
     if form == 3:
         category = _hashed(hash_word, symbols, domain, category)
-    return _choice(rule, symbols, category, drbg)
+    return _coin(block, symbols, category, drbg)
 
 
 def _hashed(word, k, domain, category):
@@ -375,15 +342,18 @@ def _hashed(word, k, domain, category):
     return symbol % k
 
 
-def _choice(rule, k, value, drbg):
+def _coin(block, g, answer, drbg):
+    """Keep the answer, or turn it into another one of g."""
+    keep, change = block[5], block[6]
+    total = keep + (g - 1) * change
     mask = 1
-    while mask < k - 1:
+    while mask < total - 1:
         mask = mask << 1 | 1
-    u = _word(drbg)
-    w = _word(drbg) & mask
-    while w >= k:
-        w = _word(drbg) & mask
-    return value if u < 2 * rule else w
+    u = _word(drbg) & mask
+    while u >= total:
+        u = _word(drbg) & mask
+    offset = (u - keep) // change + 1 if u >= keep else 0
+    return (answer + offset) % g
 
 
 # ---- Projection (section 8) ----
@@ -463,7 +433,7 @@ def frame_open(seal_key, width, frame):
     return (int.from_bytes(body[:4], "little"), body[4:])
 
 
-_FIELDS = 5  # flags, profile, device, width, seed; then the two keys, then six fields per block: 32 bits each
+_FIELDS = 5  # flags, profile, device, width, seed; then the two keys, then seven fields per block: 32 bits each
 _KEYS_AT = 4 * _FIELDS
 _BLOCKS_AT = _KEYS_AT + 32
 
@@ -495,10 +465,10 @@ def encode(out, encoder, drbg, number, readings):
     values = _readings(readings)
     if number < 0 or number >> 48:
         _fail("number")
-    if len(encoder) < _BLOCKS_AT or (len(encoder) - _BLOCKS_AT) % 24:
+    if len(encoder) < _BLOCKS_AT or (len(encoder) - _BLOCKS_AT) % 28:
         _fail("length")
     flags, profile, device, width, seed = _unpack(encoder[:_KEYS_AT])
-    blocks = [_unpack(encoder[at : at + 24]) for at in range(_BLOCKS_AT, len(encoder), 24)]
+    blocks = [_unpack(encoder[at : at + 28]) for at in range(_BLOCKS_AT, len(encoder), 28)]
     _check(flags, device)
     columns = _columns(blocks, width)
     size = 20 + (width + 3) // 5 + (0 if flags else 8)
@@ -508,8 +478,8 @@ def encode(out, encoder, drbg, number, readings):
         _fail("number")
     header = bytes([16 | flags, 0]) + _pack((profile, device)) + number.to_bytes(6, "little")
     words = _unpack(stream(encoder[_KEYS_AT + 16 : _BLOCKS_AT], header, 8))
-    index, minus, rule = _answer(blocks, columns, width, words[0], words[1], values, drbg)
-    body = rule.to_bytes(4, "little") + codeword(seed, width, index, minus)
+    index, minus, block = _answer(blocks, columns, width, words[0], words[1], values, drbg)
+    body = bytes([block[5], block[6], 0, 0]) + codeword(seed, width, index, minus)
     if not flags:
         body = seal(encoder[_KEYS_AT : _KEYS_AT + 16], header, b"", body)[: len(body) + 8]
     out[:size] = header + body

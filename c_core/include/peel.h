@@ -7,7 +7,7 @@
  * The core calls only memcpy and memset, allocates nothing, keeps no state and has no source of entropy: every buffer and all
  * randomness come from the caller. Keys and readings decide no branch, with one exception: the index key
  * decides which question a report answers, and that decides an address and, in a profile of several blocks, a duration. Two durations
- * depend on random input only: how often a choice draws again for a uniform symbol, and how soon the health check finds a fault in
+ * depend on random input only: how often a coin draws again for a uniform number, and how soon the health check finds a fault in
  * entropy that is then refused.
  *
  * Functions that can fail return 0 or a size, or a negative PEEL_E_... code. After a failure their outputs are untouched, except where
@@ -36,13 +36,10 @@ extern "C" {
 #define PEEL_PROFILE_AT 2 /* offsets in the header, after version and flags at 0 and a zero at 1 */
 #define PEEL_DEVICE_AT 6
 #define PEEL_NUMBER_AT 10
-#define PEEL_RULE_BYTES 4
+#define PEEL_RULE_BYTES 4 /* the odds in a frame: keep, change, and two zeros */
 #define PEEL_TAG_BYTES 8
-#define PEEL_EPSILON_ONE 1048576u /* epsilon is in units of 2^-20 */
-#define PEEL_EPSILON_MAX (16u * PEEL_EPSILON_ONE)
 #define PEEL_READING_ONE 32768            /* readings are Q15, from -PEEL_READING_ONE to PEEL_READING_ONE */
 #define PEEL_NO_READING (-2147483647 - 1) /* in place of a reading: the sensor gave none */
-#define PEEL_RULE_ONE 0x80000000u         /* rules are Q31, below PEEL_RULE_ONE */
 #define PEEL_NUMBER_MAX 0xffffffffffffULL /* report numbers are 48 bits, from 1 */
 #define PEEL_ENTROPY_MIN_BYTES 32
 
@@ -69,13 +66,12 @@ enum peel_error {
   PEEL_E_UNSEALED = -8, /* an unsealed frame where a sealed one is required, or the reverse */
   PEEL_E_SEAL = -9,     /* the tag is wrong: forged, altered, or made with another key */
   PEEL_E_TRITS = -10,   /* invalid trits: no encoder produces them */
-  PEEL_E_EPSILON = -11, /* epsilon out of range, or too small for this k */
-  PEEL_E_WIDTH = -12,   /* symbols or width out of range: the columns of all blocks fit in width <= PEEL_MAX_WIDTH */
-  PEEL_E_READING = -13, /* a category out of range, not one reading per question, or no column for a missing reading */
-  PEEL_E_ENTROPY = -14, /* entropy refused by the health check, or a generator that is unseeded or damaged */
-  PEEL_E_RULE = -15,    /* a rule of 0, or at or above PEEL_RULE_ONE */
-  PEEL_E_DOMAIN = -16,  /* hashing fewer than 2 categories; a domain for another form */
-  PEEL_E_ORDER = -17    /* calls in the wrong order: absorb after squeeze */
+  PEEL_E_WIDTH = -11,   /* symbols or width out of range: the columns of all blocks fit in width <= PEEL_MAX_WIDTH */
+  PEEL_E_READING = -12, /* a category out of range, not one reading per question, or no column for a missing reading */
+  PEEL_E_ENTROPY = -13, /* entropy refused by the health check, or a generator that is unseeded or damaged */
+  PEEL_E_ODDS = -14,    /* odds other than 1 <= change < keep */
+  PEEL_E_DOMAIN = -15,  /* hashing fewer than 2 categories; a domain for another form */
+  PEEL_E_ORDER = -16    /* calls in the wrong order: absorb after squeeze */
 };
 
 enum peel_form { PEEL_SIGN = 1, PEEL_CHOICE = 2, PEEL_HASHED = 3 };
@@ -133,26 +129,25 @@ int peel_drbg_seed(peel_drbg *drbg, const uint8_t *entropy, size_t len);
 /* Write len bytes, drawn as whole words. Returns 0, or PEEL_E_ENTROPY before the first successful seed and for a corrupt state. */
 int peel_drbg_bytes(peel_drbg *drbg, uint8_t *out, size_t len);
 
-/* ---- Rule (section 5) ------------------------------------------------------------------------------------------- */
+/* ---- Questions (sections 5 to 7) -------------------------------------------------------------------------------- */
 
-/* Compute the largest Q31 rule that is epsilon-LDP for k symbols. k = 2 gives tau = tanh(epsilon / 2) of the real epsilon, rounded down.
- * Returns 0, PEEL_E_EPSILON or PEEL_E_WIDTH. */
-int peel_rule(uint32_t *rule, uint32_t epsilon, uint32_t k);
-
-/* ---- Questions (sections 6 and 7) ------------------------------------------------------------------------------- */
-
-/* A run of questions with one form, weight and rule. A profile is a list of blocks, and their columns lie side by side:
- *   PEEL_SIGN    questions with symbols = 1 column each; a reading is Q15 (clamped); takes one random word
- *   PEEL_CHOICE  one question with symbols >= 2 columns; a reading is a category below symbols; takes two random words or more
- *   PEEL_HASHED  one question with symbols >= 2 columns; a reading is a category below domain; takes two random words or more
- * weight is 1 to PEEL_MAX_WEIGHT: how often each question is asked, compared with one of weight 1. domain is 0 without hashing. */
+/* A run of questions with one form, weight and odds. A profile is a list of blocks, and their columns lie side by side:
+ *   PEEL_SIGN    questions with symbols = 1 column each; a reading is Q15 (clamped); takes two random words or more
+ *   PEEL_CHOICE  one question with symbols >= 2 columns; a reading is a category below symbols; takes one random word or more
+ *   PEEL_HASHED  one question with symbols >= 2 columns; a reading is a category below domain; takes one random word or more
+ * weight is 1 to PEEL_MAX_WEIGHT: how often each question is asked, compared with one of weight 1. domain is 0 without hashing.
+ *
+ * keep and change, 1 <= change < keep, are the odds of the coin. It has g outcomes: 2 for a sign, symbols otherwise. Of
+ * K = keep + (g - 1) change equally likely draws, keep keep the answer, and change turn it into each other answer. So one report is
+ * ln(keep / change)-locally differentially private. The core takes the odds as given: provisioning computes them from epsilon. */
 typedef struct {
   uint8_t form;
   uint8_t weight;
   uint16_t questions;
   uint16_t symbols;
   uint16_t domain;
-  uint32_t rule;
+  uint8_t keep;
+  uint8_t change;
 } peel_block;
 
 typedef struct {
@@ -160,7 +155,7 @@ typedef struct {
   uint32_t minus; /* 0 for +1, 1 for -1 */
 } peel_symbol;
 
-/* Check blocks for a width. Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _RULE: the first fault in the order of section 9. */
+/* Check blocks for a width. Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _ODDS: the first fault in the order of section 9. */
 int peel_blocks_check(const peel_block *blocks, size_t block_count, uint32_t width);
 
 /* Compute the two words that assign a question, and its hash, to the report with this header. */
@@ -172,7 +167,7 @@ uint32_t peel_unit(const peel_block *blocks, size_t block_count, const uint32_t 
 
 /* Randomise the reading of the assigned question into a symbol. There is one reading per question; only the assigned one is checked. It
  * may be PEEL_NO_READING, if the width exceeds the columns of all blocks.
- * Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _RULE, _READING, _ENTROPY. */
+ * Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _ODDS, _READING, _ENTROPY. */
 int peel_perturb(peel_symbol *symbol, const peel_block *blocks, size_t block_count, uint32_t width, const uint32_t words[2],
                  const int32_t *readings, size_t count, peel_drbg *drbg);
 
@@ -193,6 +188,10 @@ int peel_projection_check(uint32_t width, const uint8_t *trits);
 int peel_projection_unpack(int8_t *out, uint32_t width, const uint8_t *trits);
 
 /* ---- Frame (section 9) ------------------------------------------------------------------------------------------ */
+
+/* The rule of a frame is the four bytes that state the odds of its coin, as an integer: keep | change << 8. The upper 16 bits are
+ * reserved and 0. The functions below carry any rule; a reader that knows the profile compares it with its own. */
+#define PEEL_RULE(keep, change) ((uint32_t)(keep) | (uint32_t)(change) << 8)
 
 typedef struct {
   uint8_t flags;

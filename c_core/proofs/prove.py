@@ -83,7 +83,6 @@ class Harness:
 HARNESSES = (
     Harness("ascon", range(1025), (0, 16, 37)),
     Harness("drbg", range(129), (31, 48)),
-    Harness("rule", (0,), (0,)),
     Harness("receipt", range(256), (20, 55)),
     Harness("question", WIDTHS, (252,)),
     Harness("projection", WIDTHS, (2, 48, 252)),

@@ -12,52 +12,54 @@ static uint32_t below(uint32_t a, uint32_t b) { return (uint32_t)(((uint64_t)a -
 /* a if mask is all ones, b if it is 0 */
 static uint32_t either(uint32_t mask, uint32_t a, uint32_t b) { return (a & mask) | (b & ~mask); }
 
-/* |reading|, at most full scale */
-static uint32_t magnitude(int32_t reading) {
-  uint32_t negative = (uint32_t)reading >> 31;
-  uint32_t size = ((uint32_t)reading ^ (0 - negative)) + negative;
-  return either(0 - below(PEEL_READING_ONE, size), PEEL_READING_ONE, size);
-}
-
 /* floor(word k / 2^32) in 32 bits, for k up to 2^16 */
 static uint32_t assign(uint32_t word, uint32_t k) { return ((word >> 16) * k + ((word & 0xffff) * k >> 16)) >> 16; }
 
-/* P(+) = 1/2 (1 + x tau): Nguyen et al. 2016, in 32-bit integers. */
-static int sign(peel_symbol *symbol, uint32_t rule, int32_t reading, peel_drbg *drbg) {
-  uint32_t u, x, shift, negative, threshold;
-  int error = drbg_word(&u, drbg);
-  if (error) return error;
-  x = magnitude(reading);
-  shift = 2 * x * (rule >> 16) + (x * (rule & 0xffff) >> 15); /* floor(x rule / 2^15) */
-  negative = (uint32_t)reading >> 31;
-  threshold = PEEL_RULE_ONE + ((shift ^ (0 - negative)) + negative);
-  symbol->index = 0;
-  symbol->minus = 1 ^ below(u, threshold);
-  return PEEL_OK;
-}
-
-static int uniform(uint32_t *value, uint32_t k, peel_drbg *drbg) {
-  uint32_t mask = k - 1;
+/* Draw a number below count, which is at most 2^18. */
+static int uniform(uint32_t *value, uint32_t count, peel_drbg *drbg) {
+  uint32_t mask = count - 1;
   mask |= mask >> 1;
   mask |= mask >> 2;
   mask |= mask >> 4;
   mask |= mask >> 8;
+  mask |= mask >> 16;
   do {
     int error = drbg_word(value, drbg);
     if (error) return error;
     *value &= mask;
-  } while (*value >= k);
+  } while (*value >= count);
   return PEEL_OK;
 }
 
-/* Keep the category with probability rule / 2^31, otherwise take a random one of all k. */
-static int choice(peel_symbol *symbol, uint32_t rule, uint32_t k, uint32_t category, peel_drbg *drbg) {
-  uint32_t u, other;
-  int error = drbg_word(&u, drbg);
-  if (!error) error = uniform(&other, k, drbg);
+/* The coin of section 6.1: keep the answer, or turn it into another one of g. The loop adds up the pattern's offset at u in a time that
+ * depends on g alone. All differences stay below 2^31. */
+static int coin(uint32_t *answer, const peel_block *block, uint32_t g, peel_drbg *drbg) {
+  uint32_t u, result = *answer, end = block->keep;
+  int error = uniform(&u, end + (g - 1) * block->change, drbg);
   if (error) return error;
-  symbol->index = either(0 - below(u, 2 * rule), category, other);
-  symbol->minus = 0;
+  for (uint32_t offset = 1; offset < g; offset++, end += block->change) result += 1 - ((u - end) >> 31);
+  result -= g;
+  *answer = result + (g & (0 - (result >> 31)));
+  return PEEL_OK;
+}
+
+/* The reading in steps above the lowest one: from 0 to 2 PEEL_READING_ONE. */
+static uint32_t level(int32_t reading) {
+  uint32_t steps = (uint32_t)reading + PEEL_READING_ONE, negative = (uint32_t)reading >> 31;
+  uint32_t low = negative & (steps >> 31), high = ~negative & below(2 * PEEL_READING_ONE, steps);
+  return either(0 - high, 2 * PEEL_READING_ONE, steps & (low - 1));
+}
+
+/* Round the reading to 0 or 1 at random, in proportion, and toss the coin. */
+static int sign(peel_symbol *symbol, const peel_block *block, int32_t reading, peel_drbg *drbg) {
+  uint32_t v, answer;
+  int error = drbg_word(&v, drbg);
+  if (error) return error;
+  answer = below(v >> 16, level(reading));
+  error = coin(&answer, block, 2, drbg);
+  if (error) return error;
+  symbol->index = 0;
+  symbol->minus = answer ^ 1;
   return PEEL_OK;
 }
 
@@ -102,7 +104,7 @@ static int check_block(const peel_block *block, uint32_t columns_left) {
   if (is_hashed && block->symbols > PEEL_MAX_HASH_SYMBOLS) return PEEL_E_WIDTH;
   if ((uint32_t)block->questions * block->symbols > columns_left) return PEEL_E_WIDTH;
   if (is_hashed ? block->domain < 2 : block->domain != 0) return PEEL_E_DOMAIN;
-  if (block->rule == 0 || block->rule >= PEEL_RULE_ONE) return PEEL_E_RULE;
+  if (block->change == 0 || block->change >= block->keep) return PEEL_E_ODDS;
   return PEEL_OK;
 }
 
@@ -184,7 +186,8 @@ static int categorical(peel_symbol *symbol, const peel_block *block, uint32_t wo
   uint32_t is_hashed = block->form == PEEL_HASHED;
   if (category >= (is_hashed ? block->domain : block->symbols)) return PEEL_E_READING;
   if (is_hashed) category = hashed(word, block->symbols, block->domain, category);
-  return choice(symbol, block->rule, block->symbols, category, drbg);
+  symbol->index = category;
+  return coin(&symbol->index, block, block->symbols, drbg);
 }
 
 /* A missing reading takes the path of a present one: the same draws, and another column in the end. */
@@ -196,12 +199,12 @@ int peel_answer(peel_symbol *symbol, uint32_t *rule, const peel_sums *sums, cons
   if (count != sums->questions || place >= count) return PEEL_E_READING;
   uint32_t missing = below((uint32_t)readings[place] ^ (uint32_t)PEEL_NO_READING, 1);
   if (sums->columns == width && missing) return PEEL_E_READING;
-  int error = found.block->form == PEEL_SIGN ? sign(&answer, found.block->rule, readings[place], drbg)
+  int error = found.block->form == PEEL_SIGN ? sign(&answer, found.block, readings[place], drbg)
                                              : categorical(&answer, found.block, words[1], (uint32_t)readings[place] & (missing - 1), drbg);
   if (error) return error;
   symbol->index = either(0 - missing, sums->columns, found.column + found.within + answer.index);
   symbol->minus = answer.minus & (missing - 1);
-  *rule = found.block->rule;
+  *rule = PEEL_RULE(found.block->keep, found.block->change);
   return PEEL_OK;
 }
 

@@ -15,10 +15,10 @@ typedef struct {
   uint32_t columns;
 } peel_sums;
 
-/* Check blocks and add them up. Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _RULE. */
+/* Check blocks and add them up. Returns 0 or PEEL_E_BLOCK, _WIDTH, _DOMAIN, _ODDS. */
 int peel_blocks_sum(peel_sums *sums, const peel_block *blocks, size_t block_count, uint32_t width);
 
-/* Like peel_perturb, for blocks that were checked. Also returns the rule of the question. */
+/* Like peel_perturb, for blocks that were checked. Also returns the rule of the question: its odds as a frame has them. */
 int peel_answer(peel_symbol *symbol, uint32_t *rule, const peel_sums *sums, const peel_block *blocks, size_t block_count, uint32_t width,
                 const uint32_t words[2], const int32_t *readings, size_t count, peel_drbg *drbg);
 

@@ -8,7 +8,6 @@
  *   new                               -> ok             a new generator
  *   seed ENTROPY                      -> ok or a code
  *   bytes LENGTH                      -> OUTPUT or a code
- *   rule EPSILON K                    -> RULE or a code
  *   perturb WIDTH BLOCK,... WORD WORD READING,...           -> INDEX MINUS or a code
  *   unit KEY HEADER BLOCK,...         -> WORD WORD UNIT
  *   codeword SEED WIDTH INDEX MINUS CACHED                  -> TRITS or a code
@@ -18,8 +17,8 @@
  *   receipt KEY DEVICE NUMBERS        -> RECEIPT or a code; numbers as in it, six bytes each
  *   read KEY DEVICE RECEIPT           -> NUMBERS or a code
  *
- * Bytes are hexadecimal, "-" when empty; numbers are decimal. A block is FORM:WEIGHT:QUESTIONS:SYMBOLS:DOMAIN:RULE. A code is printed as a
- * negative number.
+ * Bytes are hexadecimal, "-" when empty; numbers are decimal. A block is FORM:WEIGHT:QUESTIONS:SYMBOLS:DOMAIN:KEEP:CHANGE. A code is
+ * printed as a negative number.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -77,16 +76,16 @@ static size_t blocks_from(peel_block out[PEEL_MAX_BLOCKS + 8], char *text) {
   size_t count = 0;
   if (strcmp(text, "-") == 0) return 0;
   for (char *item = text; item && count < PEEL_MAX_BLOCKS + 8; count++) {
-    uint32_t numbers[6] = {0};
+    uint32_t numbers[7] = {0};
     char *comma = strchr(item, ',');
     if (comma) *comma++ = 0;
-    for (int i = 0; i < 6 && item; i++) {
+    for (int i = 0; i < 7 && item; i++) {
       numbers[i] = number32(item);
       item = strchr(item, ':');
       if (item) item++;
     }
-    out[count] = (peel_block){(uint8_t)numbers[0],  (uint8_t)numbers[1],  (uint16_t)numbers[2],
-                              (uint16_t)numbers[3], (uint16_t)numbers[4], numbers[5]};
+    out[count] = (peel_block){(uint8_t)numbers[0],  (uint8_t)numbers[1], (uint16_t)numbers[2], (uint16_t)numbers[3],
+                              (uint16_t)numbers[4], (uint8_t)numbers[5], (uint8_t)numbers[6]};
     item = comma;
   }
   return count;
@@ -127,12 +126,6 @@ static void run_bytes(char **f) {
   bytes out = {{0}, number32(f[1])};
   int code = peel_drbg_bytes(&drbg, out.data, out.len);
   code ? print_code(code) : print_hex(out.data, out.len, '\n');
-}
-
-static void run_rule(char **f) {
-  uint32_t rule;
-  int code = peel_rule(&rule, number32(f[1]), number32(f[2]));
-  code ? print_code(code) : (void)printf("%lu\n", (unsigned long)rule);
 }
 
 static void run_perturb(char **f) {
@@ -258,8 +251,6 @@ static int run(char **f) {
     print_code(peel_drbg_seed(&drbg, entropy.data, entropy.len));
   } else if (strcmp(f[0], "bytes") == 0) {
     run_bytes(f);
-  } else if (strcmp(f[0], "rule") == 0) {
-    run_rule(f);
   } else if (strcmp(f[0], "perturb") == 0) {
     run_perturb(f);
   } else if (strcmp(f[0], "unit") == 0) {

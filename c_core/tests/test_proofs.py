@@ -127,7 +127,7 @@ def test_what_was_proved_is_forgotten_when_what_it_rests_on_changes(
     monkeypatch.setattr(prove, "NOTES", tmp_path)
     source = tmp_path / "source.c"
     source.write_text("int one;\n")
-    harness = prove.Harness("rule", (0,), (0,), (source,), ())
+    harness = prove.Harness("question", (0,), (0,), (source,), ())
     prove.Notes(harness, "25.0").add([1, 5])
     assert prove.Notes(harness, "25.0").proved() == {1, 5}
     assert prove.Notes(harness, "26.0").proved() == set()

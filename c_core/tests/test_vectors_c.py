@@ -57,6 +57,7 @@ def test_lines_cover_every_kind_of_vector(lines: list[Line]) -> None:
         "payload",
         "profile",
         "hash_symbols",
+        "odds",
         "topics",
         *(f"frame_bad_{n}" for n in READER_FAULTS),
     }

@@ -101,6 +101,6 @@ def test_a_version_that_was_not_frozen_is_refused(clone: Path) -> None:
 
 
 def test_vectors_that_the_reference_does_not_make_are_refused(clone: Path) -> None:
-    change(clone, "spec/vectors/rule.json", lambda text: text.replace("0", "1", 1))
+    change(clone, "spec/vectors/odds.json", lambda text: text.replace("0", "1", 1))
     git(clone, "commit", "-qam", "spec: Spoil a vector.")
     assert "spec/vectors is not what spec/reference.py makes" in refusal(clone)

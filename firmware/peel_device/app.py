@@ -13,7 +13,6 @@ A power cut between two steps skips a number or repeats a frame. Neither harms p
 from peel_device import VERSION
 from peel_device.entropy import Entropy
 from peel_device.errors import EntropyError
-from peel_device.kinds import SIGN
 from peel_device.ledger import Ledger, block_size
 from peel_device.link import Link
 from peel_device.outbox import Outbox
@@ -86,24 +85,13 @@ class App:
             self.link.last_words(dict(self.birth(), state="stopped"))
             raise
         self._encoder = self._core.encoder(
-            0, profile.id, config.device, profile.width, profile.seed, self._blocks(),
+            0, profile.id, config.device, profile.width, profile.seed, profile.blocks,
             config.seal_key.reveal(), config.index_key.reveal(), True,
         )  # fmt: skip
         if config.sleep == "deep" and after_waking(self._entropy.random, self.outbox.unconfirmed):
             self.outbox.send_again()
         self._board.start_watchdog(config.sleep)
         self._due = self._awake_since = self._clock.now()
-
-    def _blocks(self) -> "list[tuple[int, int, int, int, int, int]]":
-        """Return the blocks of questions with their rules.
-
-        The device computes the rules itself, so the rule in a frame is the one the coin was tossed with.
-        """
-        epsilon = self._config.profile.epsilon_q20
-        return [
-            block + (self._core.rule(epsilon, 2 if block[0] == SIGN else block[3]),)
-            for block in self._config.profile.blocks
-        ]
 
     def run(self) -> None:
         """Run until the power goes."""

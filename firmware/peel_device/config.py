@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The device bundle: JSON that provisioning writes. The device checks each key before it does anything else.
 
-The bundle does not contain the rule (tau): the device computes it from epsilon.
+The odds of the coins are part of the bundle. The device uses them as they are, and states them in each frame.
 """
 
 import json
@@ -169,7 +169,7 @@ def load(text: bytes) -> Config:
 _PROFILE: "dict[str, checks.Check]" = {
     "name": checks.text(1, 32),
     "id": checks.identifier,
-    "epsilon_q20": checks.integer(1, 16 << 20),
+    "epsilon_q20": checks.integer(1, 6 << 20),
     "width": checks.integer(2, WIDTH_MAX),
     "seed": checks.integer(0, (1 << 32) - 1),
     "quota": checks.integer(1, 1000000),

@@ -49,8 +49,6 @@ class Core(Protocol):
 
     VERSION: str
 
-    def rule(self, epsilon_q20: int, k: int, /) -> int: ...
-
     def encoder(
         self,
         flags: int,
@@ -58,7 +56,7 @@ class Core(Protocol):
         device: int,
         width: int,
         seed: int,
-        blocks: Sequence[tuple[int, int, int, int, int, int]],
+        blocks: Sequence[tuple[int, int, int, int, int, int, int]],
         seal_key: bytes,
         index_key: bytes,
         cached: bool = False,

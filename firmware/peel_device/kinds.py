@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
     Given = dict[str, Any]
     Edges = list[float] | None
-    Block = tuple[int, int, int, int, int]
+    Block = tuple[int, int, int, int, int, int, int]
     Make = Callable[[str, Given, int], "Attribute"]
 
 SIGN, CHOICE, HASHED = 1, 2, 3  # the forms of questions: their numbers in the core
 READING_ONE = 1 << 15
 NO_READING = -(1 << 31)  # for every question about a reading whose sensor fails
 _WEIGHT_MAX = 16
+_ODDS_MAX = 255
 _COUNT_MAX = 1024  # thresholds of an attribute, or attributes of a profile
 
 
@@ -78,6 +79,7 @@ class Attribute:
         self.name: str = given["name"]
         self.kind: str = given["kind"]
         self.weight: int = given["weight"]
+        self.odds: "tuple[int, int]" = (given["keep"], given["change"])  # of the coin (SPEC section 5)
         self.first = first
 
     def answer(self, readings: list[int], value: "Any", edges: "Edges") -> None:
@@ -166,7 +168,13 @@ KINDS: "dict[str, tuple[Make, dict[str, checks.Check], dict[str, tuple[checks.Ch
     ),
 }
 _KIND = checks.one_of(tuple(KINDS))
-_COMMON = {"name": checks.text(1, 32), "kind": _KIND, "weight": checks.integer(1, _WEIGHT_MAX)}
+_COMMON = {
+    "name": checks.text(1, 32),
+    "kind": _KIND,
+    "weight": checks.integer(1, _WEIGHT_MAX),
+    "keep": checks.integer(2, _ODDS_MAX),
+    "change": checks.integer(1, _ODDS_MAX - 1),
+}
 
 
 def read_attributes(key: str, value: "Any") -> "list[Attribute]":
@@ -174,7 +182,11 @@ def read_attributes(key: str, value: "Any") -> "list[Attribute]":
     attributes: "list[Attribute]" = []
     first = 0
     for index, entry in enumerate(checks.items(key, value, 1, _COUNT_MAX)):
-        attribute = _attribute("%s[%d]" % (key, index), entry, first)
+        where = "%s[%d]" % (key, index)
+        attribute = _attribute(where, entry, first)
+        for other in attributes:
+            if other.form == attribute.form == SIGN and other.odds != attribute.odds:
+                raise ConfigError(where + ".keep", "must be the same for all numeric attributes, and so must change")
         attributes.append(attribute)
         first += attribute.questions
     return attributes
@@ -185,7 +197,10 @@ def _attribute(where: str, entry: "Any", first: int) -> Attribute:
     make, required, optional = KINDS[kind]
     needs = dict(_COMMON)
     needs.update(required)
-    return make(where, checks.fields(where, entry, needs, optional), first)
+    given = checks.fields(where, entry, needs, optional)
+    if given["change"] >= given["keep"]:
+        raise ConfigError(where + ".change", "must be below keep")
+    return make(where, given, first)
 
 
 def by_reading(key: str, attributes: "list[Attribute]") -> "dict[str, list[Attribute]]":
@@ -202,11 +217,14 @@ def by_reading(key: str, attributes: "list[Attribute]") -> "dict[str, list[Attri
 
 
 def blocks_of(attributes: "list[Attribute]") -> "list[Block]":
-    """Return the blocks of questions: form, weight, questions, symbols, domain. Neighbouring signs of equal weight are one."""
+    """Return the blocks of questions: form, weight, questions, symbols, domain, keep, change.
+
+    Neighbouring signs of equal weight are one block.
+    """
     blocks: "list[Block]" = []
     for each in attributes:
         questions = each.questions
         if each.form == SIGN and blocks and blocks[-1][:2] == (SIGN, each.weight):
             questions += blocks.pop()[2]
-        blocks.append((each.form, each.weight, questions, each.symbols, each.domain))
+        blocks.append((each.form, each.weight, questions, each.symbols, each.domain) + each.odds)
     return blocks

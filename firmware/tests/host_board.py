@@ -33,8 +33,17 @@ BUNDLE: dict[str, Any] = {
         "quota": 100000,
         "period": 60,
         "attributes": [
-            {"name": "temperature", "kind": "mean", "weight": 1, "unit": "degC", "low": -10, "high": 50},
-            {"name": "soil", "kind": "mean", "weight": 1, "unit": "", "low": 0, "high": 1},
+            {
+                "name": "temperature",
+                "kind": "mean",
+                "weight": 1,
+                "keep": 8,
+                "change": 3,
+                "unit": "degC",
+                "low": -10,
+                "high": 50,
+            },
+            {"name": "soil", "kind": "mean", "weight": 1, "keep": 8, "change": 3, "unit": "", "low": 0, "high": 1},
         ],
     },
     "mqtt": {"host": "127.0.0.1", "port": 1883},
@@ -53,21 +62,57 @@ CATEGORY_PROFILE: dict[str, Any] = {
     "seed": 1810750062,
     "quota": 10,
     "period": 60,
-    "attributes": [{"name": "mode", "kind": "category", "weight": 1, "categories": ["off", "heat", "cool"]}],
+    "attributes": [
+        {"name": "mode", "kind": "category", "weight": 1, "keep": 8, "change": 3, "categories": ["off", "heat", "cool"]}
+    ],
 }
 HASHED_PROFILE: dict[str, Any] = {
     **CATEGORY_PROFILE,
-    "attributes": [{"name": "mode", "kind": "hashed", "weight": 1, "domain": 65535, "symbols": 3}],
+    "attributes": [
+        {"name": "mode", "kind": "hashed", "weight": 1, "keep": 8, "change": 3, "domain": 65535, "symbols": 3}
+    ],
 }
 ROOM_PROFILE: dict[str, Any] = {
     **CATEGORY_PROFILE,
     "name": "room",
     "attributes": [
-        {"name": "temperature", "kind": "mean", "weight": 1, "unit": "degC", "low": -10, "high": 50},
-        {"name": "temperature", "kind": "above", "weight": 1, "unit": "degC", "thresholds": [26, 30]},
-        {"name": "co2", "kind": "ladder", "weight": 2, "unit": "ppm", "thresholds": [600, 1000, 1400]},
-        {"name": "door", "kind": "category", "weight": 1, "categories": ["open", "shut", "ajar"]},
-        {"name": "error", "kind": "hashed", "weight": 1, "domain": 5000, "symbols": 3},
+        {
+            "name": "temperature",
+            "kind": "mean",
+            "weight": 1,
+            "keep": 8,
+            "change": 3,
+            "unit": "degC",
+            "low": -10,
+            "high": 50,
+        },
+        {
+            "name": "temperature",
+            "kind": "above",
+            "weight": 1,
+            "keep": 8,
+            "change": 3,
+            "unit": "degC",
+            "thresholds": [26, 30],
+        },
+        {
+            "name": "co2",
+            "kind": "ladder",
+            "weight": 2,
+            "keep": 8,
+            "change": 3,
+            "unit": "ppm",
+            "thresholds": [600, 1000, 1400],
+        },
+        {
+            "name": "door",
+            "kind": "category",
+            "weight": 1,
+            "keep": 8,
+            "change": 3,
+            "categories": ["open", "shut", "ajar"],
+        },
+        {"name": "error", "kind": "hashed", "weight": 1, "keep": 8, "change": 3, "domain": 5000, "symbols": 3},
     ],
 }
 """A mixed board: 8 questions about 4 readings, in 4 blocks with 12 columns."""

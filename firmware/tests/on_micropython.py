@@ -138,10 +138,10 @@ def check_kinds():
     attributes = kinds.read_attributes(
         "attributes",
         [
-            {"name": "t", "kind": "mean", "weight": 1, "unit": "", "low": -10, "high": 50},
-            {"name": "t", "kind": "above", "weight": 1, "unit": "", "thresholds": [26, 30.5]},
-            {"name": "door", "kind": "category", "weight": 2, "categories": ["open", "shut"]},
-            {"name": "error", "kind": "hashed", "weight": 1, "domain": 5000, "symbols": 3},
+            {"name": "t", "kind": "mean", "weight": 1, "keep": 8, "change": 3, "unit": "", "low": -10, "high": 50},
+            {"name": "t", "kind": "above", "weight": 1, "keep": 8, "change": 3, "unit": "", "thresholds": [26, 30.5]},
+            {"name": "door", "kind": "category", "weight": 2, "keep": 8, "change": 3, "categories": ["open", "shut"]},
+            {"name": "error", "kind": "hashed", "weight": 1, "keep": 8, "change": 3, "domain": 5000, "symbols": 3},
         ],
     )
     readings = [0] * 5
@@ -164,7 +164,7 @@ def check_no_reading():
     core = peel_load.load()
     drbg = core.drbg()
     core.drbg_seed(drbg, bytes(range(48)))
-    blocks = [(1, 1, 2, 1, 0, selftest.RULE_ONE)]
+    blocks = [(1, 1, 2, 1, 0, 8, 3)]
     encoder = core.encoder(0, 1, 1, 48, 7, blocks, bytes(16), bytes(16))
     frame = bytearray(64)
     size = core.encode(frame, encoder, drbg, 1, [kinds.NO_READING, kinds.NO_READING])

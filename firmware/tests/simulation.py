@@ -83,7 +83,7 @@ class SimulatedDevice:
         self.made: set[int] = set()
         """Numbers of its reports, except those lost with an erased flash or for lack of room before delivery."""
         self.broken: set[int] = set()
-        """Numbers of reports made with another epsilon than the profile's."""
+        """Numbers of reports made with other odds than the profile's."""
         self.delivered: set[int] = set()
         """Numbers that reached a gateway while the device was not revoked."""
         self.refused: set[int] = set()
@@ -95,14 +95,16 @@ class SimulatedDevice:
         self._rng = rng
         self.boot(now)
 
-    def boot(self, now: float, *, budget_off: int = 0) -> None:
-        """Boot with the present flash. `budget_off` changes epsilon, as a modified firmware would."""
+    def boot(self, now: float, *, honest: bool = True) -> None:
+        """Boot with the present flash. A dishonest firmware has other odds than the profile's."""
         profile = self.bundle["profile"]
-        profile = profile | {"epsilon_q20": profile["epsilon_q20"] - budget_off}
+        if not honest:
+            attributes = [each | {"keep": each["keep"] + 1} for each in profile["attributes"]]
+            profile = profile | {"attributes": attributes}
         self._board = SimulatedBoard(self._rng, self._ticks(now))
         self.app = App(Config(self.bundle | {"profile": profile}), peelcore, self._board, self.files, "peel")
         self.app.start()
-        self._honest = not budget_off
+        self._honest = honest
 
     def erase(self) -> None:
         """Lose everything on flash."""

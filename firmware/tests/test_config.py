@@ -39,11 +39,16 @@ def test_one_profile_has_attributes_of_every_kind() -> None:
     made = config(profile=ROOM_PROFILE, sensors=ROOM_SENSORS).profile
     assert made.readings == ["temperature", "co2", "door", "error"]
     assert (made.questions, made.columns) == (8, 12)
-    assert made.blocks == [(SIGN, 1, 3, 1, 0), (SIGN, 2, 3, 1, 0), (CHOICE, 1, 1, 3, 0), (HASHED, 1, 1, 3, 5000)]
+    assert made.blocks == [
+        (SIGN, 1, 3, 1, 0, 8, 3),
+        (SIGN, 2, 3, 1, 0, 8, 3),
+        (CHOICE, 1, 1, 3, 0, 8, 3),
+        (HASHED, 1, 1, 3, 5000, 8, 3),
+    ]
 
 
 def attribute(kind: str, **more: Any) -> dict[str, Any]:
-    return {"name": "mode", "kind": kind, "weight": 1, **more}
+    return {"name": "mode", "kind": kind, "weight": 1, "keep": 8, "change": 3, **more}
 
 
 def test_edges_make_categories_of_a_number() -> None:
@@ -84,6 +89,13 @@ NUMBER = {"unit": "", "low": 0, "high": 1}
         ([attribute("ladder", unit="", thresholds=[1, "2"])], f"{AT}.thresholds[1]"),
         ([attribute("mean", **NUMBER) | {"weight": 0}], f"{AT}.weight"),
         ([attribute("mean", **NUMBER) | {"weight": 17}], f"{AT}.weight"),
+        ([attribute("mean", **NUMBER) | {"keep": 256}], f"{AT}.keep"),
+        ([attribute("mean", **NUMBER) | {"keep": 3}], f"{AT}.change"),
+        ([attribute("mean", **NUMBER) | {"change": 0}], f"{AT}.change"),
+        (
+            [attribute("mean", **NUMBER), attribute("above", unit="", thresholds=[0.5]) | {"change": 2}],
+            "profile.attributes[1].keep",
+        ),
         ([attribute("mean", **NUMBER)] * 2, "profile.attributes[1].name"),
         ([attribute("mean", **NUMBER), attribute("category", categories=["a", "b"])], "profile.attributes[1].kind"),
         ([attribute("ladder", unit="", thresholds=list(range(49)))], "profile.width"),

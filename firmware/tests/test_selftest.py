@@ -42,10 +42,6 @@ def broken(core: ModuleType, **changes: Any) -> Any:
     return SimpleNamespace(**{name: getattr(core, name) for name in dir(core) if not name.startswith("_")} | changes)
 
 
-def test_a_wrong_rule_is_found(core: ModuleType) -> None:
-    assert "rule" in selftest.check_core(broken(core, rule=lambda epsilon, k: 1))
-
-
 def test_a_wrong_frame_is_found(core: ModuleType) -> None:
     def encode(out: bytearray, *rest: Any) -> int:
         size = int(core.encode(out, *rest))

@@ -161,9 +161,9 @@ class Scenario:
         self.site.provision(self._device, profile=self._one(["p0", "p1"]), erase=bool(self._rng.integers(2)))
 
     def _break(self) -> None:
-        """Run a firmware with another epsilon for a while."""
+        """Run a firmware with other odds for a while."""
         device = self._device
-        device.boot(self.site.now, budget_off=1)
+        device.boot(self.site.now, honest=False)
         device.report(self.site.now)
         device.boot(self.site.now)
 

@@ -34,7 +34,7 @@ def reported(profile: Profile, readings: Floats, rng: np.random.Generator) -> Di
     """The distribution that reports of these readings give, one report per device."""
     question = rng.integers(0, profile.k, len(readings))
     above = np.where(readings > np.array(profile.attributes[0].thresholds)[question], 1, -1)
-    plus = rng.random(len(readings)) < (1 + above * profile.blocks[0].keep) / 2
+    plus = rng.random(len(readings)) < (1 + above * profile.blocks[0].true_share) / 2
     rows = np.arange(len(readings))
     table = DeviceTallyTable(
         bucket=0 * rows, device=rows, index=question, plus=plus * 1, minus=~plus * 1, withdrawn=0 * rows

@@ -11,7 +11,7 @@ import pytest
 from e_process_reference import hashed
 
 from peel_core.hashing import hashed as core_hashed
-from peel_core.primitives import rule
+from peel_core.odds import Odds, odds_of
 from peel_gateway._kernels import lib
 from peel_gateway.mechanisms.bets import BETS, PREDICTIONS, Alphabet, bets_on
 from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
@@ -23,12 +23,12 @@ Ints = npt.NDArray[np.int64]
 Signs = Callable[[Ints], Ints]
 
 
-def harmony_rule() -> int:
-    return rule(2**20, 2)
+def sign_odds() -> Odds:
+    return odds_of(2**20, 2)
 
 
-def krr_rule(k: int) -> int:
-    return rule(2**20, k)
+def choice_odds(k: int) -> Odds:
+    return odds_of(2**20, k)
 
 
 def events_of(
@@ -91,10 +91,10 @@ def test_honest_devices_are_exposed_with_probability_alpha_at_most(k: int) -> No
     """At alpha = 0.1, where it can be seen: 100 devices for each kind of readings, with losses that come late or never."""
     alpha, devices, n = 0.1, 100, 600
     rng = np.random.default_rng(k)
-    e_process = EProcess(harmony_bets(k, harmony_rule()), alpha)
+    e_process = EProcess(harmony_bets(k, sign_odds()), alpha)
     for name, readings in hard_readings(k, n, rng).items():
         unit = rng.integers(0, k, (devices, n))
-        chance = (1 + readings[np.arange(n), unit] * harmony_rule() / 2**31) / 2
+        chance = (1 + readings[np.arange(n), unit] * sign_odds().true_share) / 2
         symbol = (rng.random((devices, n)) < chance).astype(np.int64)
         lost = rng.random((devices, n)) < 0.2
         tardy = lost & (rng.random((devices, n)) < 0.5)
@@ -112,10 +112,10 @@ def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_mo
     """The same category always, any, and one after the other."""
     alpha, devices, n = 0.1, 200, 600
     rng = np.random.default_rng(k)
-    e_process = EProcess(krr_bets(k, krr_rule(k)), alpha)
+    e_process = EProcess(krr_bets(choice_odds(k)), alpha)
     rows = np.repeat(np.arange(devices), n)
     for value in (np.zeros(devices * n, np.int64), rng.integers(0, k, devices * n), np.arange(devices * n) % k):
-        told = rng.random(devices * n) < krr_rule(k) / 2**31
+        told = rng.random(devices * n) < choice_odds(k).true_share
         symbol = np.where(told, value, rng.integers(0, k, devices * n))
         crossed = (
             e_process.update(e_process.new_states(devices), events_of(np.zeros_like(symbol), symbol, row=rows)) >= 0
@@ -126,8 +126,8 @@ def test_honest_devices_with_categories_are_exposed_with_probability_alpha_at_mo
 def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> None:
     """The simulations above would notice a bound that is wrong by 0.06."""
     rng = np.random.default_rng(3)
-    e_process = EProcess(harmony_bets(4, harmony_rule()), 0.1)
-    chance = (1 + harmony_rule() / 2**31) / 2 + 0.06
+    e_process = EProcess(harmony_bets(4, sign_odds()), 0.1)
+    chance = (1 + sign_odds().true_share) / 2 + 0.06
     unit = rng.integers(0, 4, 100 * 600)
     symbol = (rng.random(len(unit)) < chance).astype(np.int64)
     crossed = (
@@ -156,7 +156,7 @@ def mixed(unit: Ints) -> Ints:
 def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs: Signs, k: int, most: int) -> None:
     """Without restarts, a bet that lost for 100,000 tosses would first have to win back its capital."""
     rng = np.random.default_rng(honest + k)
-    e_process = EProcess(harmony_bets(k, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(k, sign_odds()), ALPHA)
     states = e_process.new_states(1)
     before = events_of(rng.integers(0, k, honest), rng.integers(0, 2, honest))
     assert e_process.update(states, before)[0] == -1
@@ -170,10 +170,10 @@ def test_a_device_that_turns_is_exposed_as_soon_as_a_newcomer(honest: int, signs
 
 def test_turning_against_the_own_past() -> None:
     rng = np.random.default_rng(8)
-    e_process = EProcess(harmony_bets(252, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(252, sign_odds()), ALPHA)
     states = e_process.new_states(1)
     unit = rng.integers(0, 252, 60_000)
-    usual = (rng.random(len(unit)) < (1 + harmony_rule() / 2**31) / 2) == unit % 2
+    usual = (rng.random(len(unit)) < (1 + sign_odds().true_share) / 2) == unit % 2
     assert e_process.update(states, events_of(unit, usual.astype(np.int64)))[0] == -1
     unit = rng.integers(0, 252, 1000)
     at = int(e_process.update(states, events_of(unit, 1 - unit % 2, first=60_001))[0])
@@ -183,7 +183,7 @@ def test_turning_against_the_own_past() -> None:
 
 def test_contradicting_the_cohort() -> None:
     rng = np.random.default_rng(5)
-    e_process = EProcess(harmony_bets(252, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(252, sign_odds()), ALPHA)
     states = e_process.new_states(1)
     unit = rng.integers(0, 252, 200)
     crossed = e_process.update(states, Events(**(vars(events_of(unit, unit % 2)) | {"cohort": 1 - 2 * (unit % 2)})))
@@ -193,7 +193,7 @@ def test_contradicting_the_cohort() -> None:
 
 def test_one_attribute_alone() -> None:
     rng = np.random.default_rng(2)
-    e_process = EProcess(harmony_bets(16, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(16, sign_odds()), ALPHA)
     states = e_process.new_states(1)
     unit = rng.integers(0, 16, 8000)
     symbol = np.where(unit == 3, 1, rng.integers(0, 2, len(unit)))
@@ -207,7 +207,7 @@ def test_one_attribute_alone() -> None:
 def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, part: str) -> None:
     """After a past in which all came alike."""
     rng = np.random.default_rng(kind)
-    e_process = EProcess(harmony_bets(64, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(64, sign_odds()), ALPHA)
     states = e_process.new_states(1)
     assert e_process.update(states, events_of(rng.integers(0, 64, 2000), rng.integers(0, 2, 2000), kind=kind))[0] == -1
     unit = rng.choice([60, 61, 62], 3000)
@@ -222,7 +222,7 @@ def test_reports_gaps_and_late_reports_of_the_same_few_attributes(kind: int, par
 @pytest.mark.parametrize(("k", "size", "most"), [(16, 1, 40), (16, 8, 150), (252, 10, 60), (252, 50, 150)])
 def test_a_set_of_categories(honest: int, k: int, size: int, most: int) -> None:
     rng = np.random.default_rng(k + size)
-    e_process = EProcess(krr_bets(k, krr_rule(k)), ALPHA)
+    e_process = EProcess(krr_bets(choice_odds(k)), ALPHA)
     states = e_process.new_states(1)
     before = rng.integers(0, k, honest)
     assert e_process.update(states, events_of(np.zeros_like(before), before))[0] == -1
@@ -250,12 +250,12 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
     """By the symbol that most of them hash to, each time."""
     rng = np.random.default_rng(categories + size + honest)
     digits = 5 if categories == 200 else 8
-    the_rule = rule(2**20, 3)
-    e_process = EProcess(hashing_bets(categories, 3, digits, the_rule), ALPHA)
+    odds = choice_odds(3)
+    e_process = EProcess(hashing_bets(categories, digits, odds), ALPHA)
     states = e_process.new_states(1)
     hashes = rng.integers(0, 3**digits, honest)
     told = np.array([hashed(each, 77, 3, digits) for each in hashes.tolist()], np.int64)
-    symbol = np.where(rng.random(honest) < the_rule / 2**31, told, rng.integers(0, 3, honest))
+    symbol = np.where(rng.random(honest) < odds.true_share, told, rng.integers(0, 3, honest))
     assert e_process.update(states, events_of(hashes, symbol))[0] == -1
     chosen = rng.choice(categories, size, replace=False).tolist()
     hashes = rng.integers(0, 3**digits, 1000)
@@ -284,11 +284,11 @@ def test_local_hashing_that_names_one_of_a_few_categories_without_noise(
 ) -> None:
     """Too sure of himself only under hashes that bring several of them together, and over all hashes that evens out."""
     rng = np.random.default_rng(categories + size + honest)
-    the_rule, table = rule(2**20, 3), hash_table(categories, digits)
-    e_process = EProcess(hashing_bets(categories, 3, digits, the_rule), ALPHA)
+    odds, table = choice_odds(3), hash_table(categories, digits)
+    e_process = EProcess(hashing_bets(categories, digits, odds), ALPHA)
     states = e_process.new_states(1)
     hashes = rng.integers(0, 3**digits, honest)
-    told = rng.random(honest) < the_rule / 2**31
+    told = rng.random(honest) < odds.true_share
     symbol = np.where(told, table[hashes, rng.integers(0, categories, honest)], rng.integers(0, 3, honest))
     assert e_process.update(states, events_of(hashes, symbol))[0] == -1
     chosen = rng.choice(categories, size, replace=False)
@@ -303,10 +303,10 @@ def test_local_hashing_that_names_one_of_a_few_categories_without_noise(
 def test_local_hashing_that_is_too_sure_where_a_set_falls_together() -> None:
     """And says anything elsewhere: no more often what most of the set hash to, over all hashes, than an honest device."""
     rng = np.random.default_rng(9)
-    the_rule, table = rule(2**20, 3), hash_table(200, 5)
+    odds, table = choice_odds(3), hash_table(200, 5)
     votes = (table[:, rng.choice(200, 6, replace=False), None] == np.arange(3)).sum(axis=1)
     sure = votes.max(axis=1) >= np.sort(votes.max(axis=1))[-60]
-    e_process = EProcess(hashing_bets(200, 3, 5, the_rule), ALPHA)
+    e_process = EProcess(hashing_bets(200, 5, odds), ALPHA)
     states = e_process.new_states(1)
     hashes = rng.integers(0, 243, 4000)
     symbol = np.where(sure[hashes], votes.argmax(axis=1)[hashes], rng.integers(0, 3, len(hashes)))
@@ -319,8 +319,8 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
     """Whatever they read: always the same, anything, another one later, and whatever suits the hash."""
     alpha, devices, n = 0.1, 150, 600
     rng = np.random.default_rng(1)
-    the_rule = rule(2**20, 3)
-    e_process = EProcess(hashing_bets(200, 3, 5, the_rule), alpha)
+    odds = choice_odds(3)
+    e_process = EProcess(hashing_bets(200, 5, odds), alpha)
     table = hash_table(200, 5)
     rows = np.repeat(np.arange(devices), n)
     suiting = table.argmin(axis=1)
@@ -332,7 +332,7 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
             "another": np.where(np.arange(devices * n) % n < n // 2, 5, 150),
             "suiting": suiting[hashes],
         }[life]
-        told = rng.random(devices * n) < the_rule / 2**31
+        told = rng.random(devices * n) < odds.true_share
         symbol = np.where(told, table[hashes, value], rng.integers(0, 3, devices * n))
         crossed = e_process.update(e_process.new_states(devices), events_of(hashes, symbol, row=rows)) >= 0
         assert crossed.mean() <= alpha
@@ -340,7 +340,7 @@ def test_honest_devices_that_hash_are_exposed_with_probability_alpha_at_most() -
 
 def test_a_category_that_never_comes() -> None:
     rng = np.random.default_rng(6)
-    e_process = EProcess(krr_bets(8, krr_rule(8)), ALPHA)
+    e_process = EProcess(krr_bets(choice_odds(8)), ALPHA)
     states = e_process.new_states(1)
     symbol = rng.integers(1, 8, 4000)
     at = int(e_process.update(states, events_of(np.zeros_like(symbol), symbol))[0])
@@ -352,10 +352,10 @@ def test_a_category_that_never_comes() -> None:
 # ---- several coins in one profile ----
 
 MIXED = (
-    Alphabet(mechanism="harmony", units=3, symbols=2, rule=rule(2**20, 2)),
-    Alphabet(mechanism="krr", units=1, symbols=5, rule=rule(2**20, 5)),
-    Alphabet(mechanism="hashing", units=81, symbols=3, rule=rule(2**20, 3), categories=60, digits=4),
-    Alphabet(mechanism="harmony", units=8, symbols=2, rule=rule(2**19, 2)),
+    Alphabet(mechanism="harmony", units=3, odds=odds_of(2**20, 2)),
+    Alphabet(mechanism="krr", units=1, odds=odds_of(2**20, 5)),
+    Alphabet(mechanism="hashing", units=81, odds=odds_of(2**20, 3), categories=60, digits=4),
+    Alphabet(mechanism="harmony", units=8, odds=odds_of(2**19, 2)),
 )
 WEIGHTS = np.array([1, 2, 2, 4, 6, 1, 1, 1, 1, 1, 1, 3, 1])
 FIRST_UNIT = np.array([0, 3, 4, 85])
@@ -370,10 +370,10 @@ def mixed_life(rng: np.random.Generator, n: int, *, value: float = 1.0) -> tuple
     block = BLOCK[question]
     hash_ = rng.integers(0, 81, n)
     unit = np.select([block == 2, block == 3], [4 + hash_, 80 + question], question)
-    symbols, odds = (np.array([getattr(each, name) for each in MIXED]) for name in ("symbols", "rule"))
+    symbols, true_share = np.array([each.symbols for each in MIXED]), np.array([each.odds.true_share for each in MIXED])
     told = np.select([block == 1, block == 2], [int(2 * value), TABLE[hash_, int(30 * value)]], int(value > 0))
     noise = rng.integers(0, symbols[block])
-    return block, unit, np.where(rng.random(n) < odds[block] / 2**31, told, noise)
+    return block, unit, np.where(rng.random(n) < true_share[block], told, noise)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
@@ -458,7 +458,7 @@ def honest_symbols(rng: np.random.Generator, unit: Ints) -> Ints:
 
 
 def test_a_device_that_said_nothing_has_no_evidence() -> None:
-    e_process = EProcess(harmony_bets(2, harmony_rule()), ALPHA)
+    e_process = EProcess(harmony_bets(2, sign_odds()), ALPHA)
     assert e_process.log_capital(e_process.new_states(1))[0] == -np.inf
     with pytest.raises(ValueError, match="nothing was bet"):
         e_process.explain(e_process.new_states(1)[0])

@@ -27,7 +27,7 @@ from e_process_reference import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peel_core.primitives import rule
+from peel_core.odds import odds_of
 from peel_gateway.mechanisms.bets import PREDICTIONS, Alphabet, bets_on
 
 Stakes = list[tuple[Capital, Fraction]]
@@ -107,21 +107,23 @@ def _copy(value: Any) -> Any:
 
 def honest_coin(alphabet: Alphabet, reading: Fraction, unit: int) -> list[Fraction]:
     """Return an honest device's probability of each symbol: a sign, a category, or a hashed category (SPEC 6.1 to 6.3)."""
-    tau, symbols = Fraction(alphabet.rule, 2**31), alphabet.symbols
+    keep, change, symbols = alphabet.odds
+    total = alphabet.odds.total
     if alphabet.mechanism == "harmony":
-        return [(1 - reading * tau) / 2, (1 + reading * tau) / 2]
+        tilt = reading * Fraction(keep - change, total)
+        return [(1 - tilt) / 2, (1 + tilt) / 2]
     categories = alphabet.categories or symbols
     value = int(abs(reading) * categories) % categories
     value = hashed(unit, value, symbols, alphabet.digits) if alphabet.digits else value
-    return [(1 - tau) / symbols + (tau if symbol == value else 0) for symbol in range(symbols)]
+    return [Fraction(keep if symbol == value else change, total) for symbol in range(symbols)]
 
 
 def alphabet_of(mechanism: str, k: int, epsilon: float) -> Alphabet:
     """A small one."""
     units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
     hashed_into = {"categories": k, "digits": 2} if mechanism == "hashing" else {}
-    the_rule = rule(round(epsilon * 2**20), symbols)
-    return Alphabet(mechanism=mechanism, units=units, symbols=symbols, rule=the_rule, **hashed_into)
+    odds = odds_of(round(epsilon * 2**20), symbols)
+    return Alphabet(mechanism=mechanism, units=units, odds=odds, **hashed_into)
 
 
 ALPHABETS = st.builds(

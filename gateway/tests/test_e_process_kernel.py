@@ -12,7 +12,7 @@ from e_process_reference import Event, Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peel_core.primitives import rule
+from peel_core.odds import odds_of
 from peel_gateway.mechanisms.bets import (
     PREDICTIONS,
     Alphabet,
@@ -60,14 +60,14 @@ def krr(categories: int, most: float = 0.4) -> Bets:
     return Bets(blocks=(Block(units=1, questions=1, symbols=categories, symbol_sets=sets),))
 
 
-def sign(units: int, odds: int = 2**20) -> Alphabet:
+def sign(units: int, epsilon: int = 2**20) -> Alphabet:
     """Attributes with one coin."""
-    return Alphabet(mechanism="harmony", units=units, symbols=2, rule=rule(odds, 2))
+    return Alphabet(mechanism="harmony", units=units, odds=odds_of(epsilon, 2))
 
 
-def choice(symbols: int, odds: int = 2**20) -> Alphabet:
+def choice(symbols: int, epsilon: int = 2**20) -> Alphabet:
     """One question about few categories."""
-    return Alphabet(mechanism="krr", units=1, symbols=symbols, rule=rule(odds, symbols))
+    return Alphabet(mechanism="krr", units=1, odds=odds_of(epsilon, symbols))
 
 
 def hashes(categories: int, symbols: int, digits: int) -> Alphabet:
@@ -75,8 +75,7 @@ def hashes(categories: int, symbols: int, digits: int) -> Alphabet:
     return Alphabet(
         mechanism="hashing",
         units=symbols**digits,
-        symbols=symbols,
-        rule=rule(2**20, symbols),
+        odds=odds_of(2**20, symbols),
         categories=categories,
         digits=digits,
     )
@@ -113,7 +112,7 @@ def histories(draw: st.DrawFn) -> tuple[Bets, list[Event]]:
             st.integers(1, 9).map(harmony),
             st.integers(2, 9).map(krr),
             st.tuples(st.integers(2, 30), st.sampled_from([(2, 5), (3, 4), (7, 2), (37, 1)])).map(
-                lambda each: hashing_bets(each[0], *each[1], rule(2**20, each[1][0]))
+                lambda each: hashing_bets(each[0], each[1][1], odds_of(2**20, each[1][0]))
             ),
             mixed(),
         )
@@ -162,7 +161,7 @@ def test_the_kernel_does_what_the_reference_does(history: tuple[Bets, list[Event
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bets", [harmony(5), krr(3), hashing_bets(30, 3, 4, rule(2**20, 3)), MIXED])
+@pytest.mark.parametrize("bets", [harmony(5), krr(3), hashing_bets(30, 4, odds_of(2**20, 3)), MIXED])
 def test_a_long_life(bets: Bets) -> None:
     """Long enough that counts are full, and that all kept reports are looked at; with a gap at the end."""
     units, symbols = bets.units, np.array(symbols_of(bets))
@@ -293,7 +292,7 @@ def test_states_of_fewer_blocks_are_refused() -> None:
 
 def test_weights_that_are_equal_are_no_weights() -> None:
     """So a profile with one block and equal weights has today's states, to the last bit."""
-    assert bets_on([sign(5)], [3] * 5) == bets_on([sign(5)]) == harmony_bets(5, rule(2**20, 2))
+    assert bets_on([sign(5)], [3] * 5) == bets_on([sign(5)]) == harmony_bets(5, odds_of(2**20, 2))
     assert bets_on([sign(5)]).reports != bets_on([sign(5)], [3, 3, 3, 3, 4]).reports
 
 

@@ -142,7 +142,7 @@ def test_unsealed_reports_need_permission_and_are_no_way_round_a_seal(lab: Lab) 
 
 
 def test_another_budget_is_a_rule_fault(lab: Lab) -> None:
-    assert lab.send(lab.frames(1, [1], rule=lab.profiles[0].blocks[0].rule + 1)) == {"rule": 1}
+    assert lab.send(lab.frames(1, [1], odds=(9, 3))) == {"rule": 1}
     (exposure,) = lab.store.exposures()
     assert exposure.evidence["rule"] == exposure.evidence["rule_expected"] + 1
     assert exposure.raw and exposure.device == 1 and exposure.blamed
@@ -168,7 +168,7 @@ def test_anything_but_a_codeword_is_a_structure_fault(lab: Lab) -> None:
 
 def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Lab) -> None:
     lab.send(lab.frames(1, range(1, 31)) + lab.frames(2, range(1, 31)))
-    assert lab.send(lab.frames(1, [40], rule=5) + lab.frames(1, [41])) == {"rule": 1, "withdrawn": 1}
+    assert lab.send(lab.frames(1, [40], odds=(5, 1)) + lab.frames(1, [41])) == {"rule": 1, "withdrawn": 1}
     assert lab.send(lab.frames(1, [42])) == {"withdrawn": 1}
     (whole,) = lab.estimates()
     assert (whole.n, whole.withdrawn) == (30, 30)
@@ -178,7 +178,7 @@ def test_a_faulty_report_withdraws_its_device_in_the_same_transaction(lab: Lab) 
 def test_faults_only_mark_the_device_when_told_so(lab: Lab) -> None:
     lab.engine = lab.make_engine(withdraw_faulty=False)
     assert lab.send(lab.frames(1, [1, 2])) == {"accepted": 2}
-    assert lab.send(lab.frames(1, [3], rule=5) + lab.frames(1, [4])) == {"rule": 1, "accepted": 1}
+    assert lab.send(lab.frames(1, [3], odds=(5, 1)) + lab.frames(1, [4])) == {"rule": 1, "accepted": 1}
     assert state(lab, 1)["cause"] == Verdict.RULE and state(lab, 1)["withdrawn"] == 0
     assert lab.store.counts().withdrawn_past == 0
     assert agrees(lab)
@@ -268,7 +268,7 @@ def test_unknown_devices_leave_no_state_and_take_no_memory(lab: Lab) -> None:
 
 
 def test_exposures_can_be_filtered(lab: Lab) -> None:
-    lab.send([b"junk", *lab.frames(1, [1], rule=5)])
+    lab.send([b"junk", *lab.frames(1, [1], odds=(5, 1))])
     lab.now += 100
     lab.send([b"more junk"])
     listed = lab.store.exposures

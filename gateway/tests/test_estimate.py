@@ -35,14 +35,14 @@ def estimate(profile: Any, *rows: Any, **options: Any) -> tuple[Any, ...]:
 def harmony_counts(profile: Any, readings: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """Plus and minus counts per attribute of one report for each row of readings on [-1, 1]."""
     index = rng.integers(0, profile.k, len(readings))
-    chance = (1 + readings[np.arange(len(readings)), index] * profile.blocks[0].rule / 2**31) / 2
+    chance = (1 + readings[np.arange(len(readings)), index] * profile.blocks[0].true_share) / 2
     plus = rng.random(len(readings)) < chance
     return np.bincount(index[plus], minlength=profile.k), np.bincount(index[~plus], minlength=profile.k)
 
 
 def krr_counts(profile: Any, values: Any, rng: np.random.Generator) -> Any:
     """Return how many reports name each category, with one report for each value."""
-    keep = rng.random(len(values)) < profile.blocks[0].rule / 2**31
+    keep = rng.random(len(values)) < profile.blocks[0].true_share
     return np.bincount(np.where(keep, values, rng.integers(0, profile.k, len(values))), minlength=profile.k)
 
 
@@ -182,7 +182,7 @@ def test_a_category_that_was_reported_is_never_nought_for_certain(profiles: Make
 def test_a_mean_over_devices_is_not_one_over_reports(profiles: Makers) -> None:
     """Device 1 has 3000 reports of a low reading, nine others 100 each of a high one."""
     profile = profiles[0](4)
-    share = (1 + np.array([-0.8, *[0.6] * 9]) * profile.blocks[0].rule / 2**31) / 2
+    share = (1 + np.array([-0.8, *[0.6] * 9]) * profile.blocks[0].true_share) / 2
     reports = np.array([3000, *[100] * 9])
     plus = np.round(share * reports).astype(int)
     row = estimate(profile, range(1, 11), 0, plus, reports - plus)[0]
@@ -225,7 +225,7 @@ def test_influence_is_how_far_the_reports_of_one_device_reach(profiles: Makers, 
     for figure, row in enumerate(found):
         assert row.published.influence == pytest.approx(reached[:, figure].max())
         assert row.published.influence_device == reached[:, figure].argmax()
-        scale = 2**31 / profile.blocks[0].rule * (row.range[1] - row.range[0])
+        scale = profile.blocks[0].cap * (row.range[1] - row.range[0])
         assert row.published.influence == pytest.approx(scale * row.published.influence_share)
         assert row.over_devices.influence == pytest.approx(scale / 5)
         assert row.over_devices.influence_device is None
@@ -252,7 +252,7 @@ def test_withdrawn_devices_leave_every_figure(profiles: Makers) -> None:
 
 def test_tallies_without_devices_give_the_same_means_over_reports(lab: Any) -> None:
     lab.send([frame for device in (1, 2, 3) for frame in lab.frames(device, range(1, 50 * device), reading=0.5)])
-    lab.send(lab.frames(3, [900], rule=5))
+    lab.send(lab.frames(3, [900], odds=(5, 1)))
     profile = lab.profiles[0]
     (known,) = estimates(profile, lab.store.device_tallies(profile.id))
     (quick,) = estimates(profile, anonymous(lab.store.tallies(profile.id)), known=False)

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lab import harmony_profile, krr_profile
+from lab import harmony_profile
 
 from peel_gateway.mechanisms.bets import BETS_BY_NAME
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries.exposed import sentence
 
-HARMONY, KRR = harmony_profile(), krr_profile()
+HARMONY = harmony_profile()
 CONTENT = {
     "expected": 0,
     "rule": HARMONY.blocks[0].rule,
@@ -54,8 +54,13 @@ def bet(name: str, **more: Any) -> dict[str, Any]:
         ),
         (
             Verdict.RULE,
-            CONTENT | {"rule": 1635480000},
-            "It randomized its report with epsilon 2; its profile requires 1.",
+            CONTENT | {"rule": 22 | 3 << 8},
+            "It randomized its report with odds of 22:3 (epsilon 1.99); its profile requires 8:3 (epsilon 0.981).",
+        ),
+        (
+            Verdict.RULE,
+            CONTENT | {"rule": 8 | 3 << 8 | 1 << 16},
+            "It randomized its report with odds of 0x00010308, which no coin has; its profile requires 8:3 (epsilon 0.981).",
         ),
         (
             Verdict.SUPPORT,
@@ -90,17 +95,3 @@ def test_sentences(verdict: Verdict, evidence: dict[str, Any], words: str) -> No
 @pytest.mark.parametrize("name", BETS_BY_NAME)
 def test_every_bet_has_a_sentence(name: str) -> None:
     assert "61 of 62" in said(Verdict.STATISTICS, bet(name, index=0, among=(1,)))
-
-
-def test_the_budget_of_a_categorical_coin() -> None:
-    row = Exposure(
-        Verdict.RULE,
-        1,
-        1,
-        KRR.id,
-        0.0,
-        "",
-        b"",
-        {"expected": 0, "rule": KRR.blocks[0].rule // 2, "rule_expected": KRR.blocks[0].rule},
-    )
-    assert sentence(row, KRR, 1e-3) == "It randomized its report with epsilon 0.535; its profile requires 1."

@@ -21,7 +21,7 @@ from peel_gateway.storage.records import read_log
 def said(profile: Any, values: Any, rng: np.random.Generator) -> Any:
     """The cells of one report for each value: a random hash, and kRR over its symbols."""
     hashes = rng.integers(0, profile.units, len(values))
-    keep = rng.random(len(values)) < profile.blocks[0].rule / 2**31
+    keep = rng.random(len(values)) < profile.blocks[0].true_share
     symbols = np.where(
         keep, hashed(hashes, values, profile.k, profile.blocks[0].domain), rng.integers(0, profile.k, len(values))
     )
@@ -44,7 +44,7 @@ def test_values_are_what_the_formula_says() -> None:
     rng = np.random.default_rng(1)
     profile = hashing_profile(50, epsilon=2.0)
     cells = said(profile, rng.integers(0, 50, 400), rng)
-    g, keep = profile.k, profile.blocks[0].rule / 2**31
+    g, keep = profile.k, profile.blocks[0].true_share
     counts = [np.sum(hashed(cells // g, v, g, 50) == cells % g) for v in range(50)]
     p = keep + (1 - keep) / g
     assert chances_of(profile) == pytest.approx((1 / g, p))
@@ -96,7 +96,7 @@ def test_from_frames_to_shares(make_lab: MakeLab) -> None:
         assert interval.low - 0.1 < truth < interval.high + 0.1
     lab.now += 86400
     assert lab.prune(lab.now) == 1900
-    lab.send(lab.frames(5, [601], rule=7))
+    lab.send(lab.frames(5, [601], odds=(7, 1)))
     (after,) = lab.estimates()
     assert (after.n, after.withdrawn) == (1200, 600)
     assert _value(after.estimates, "7") > _value(whole.estimates, "7")

@@ -100,7 +100,7 @@ def test_batches_are_sealed_together_and_nothing_changes(small: Lab) -> None:
     lab.reopen()
     work(lab, 201, 251)
     assert recount(lab.store, lab).agrees
-    assert lab.send(lab.frames(2, [251], rule=5)) == {"rule": 1}  # withdraws what is sealed, too
+    assert lab.send(lab.frames(2, [251], odds=(5, 1))) == {"rule": 1}  # withdraws what is sealed, too
     assert lab.store.counts().withdrawn_past == 250
     assert recount(lab.store, lab).agrees
 

@@ -37,7 +37,9 @@ def lived(make_lab: MakeLab) -> Lab:
         for device in range(1, DEVICES + 1):
             lab.send(lab.frames(device, [first + n for n in range(1, 101) if n % 7 or device % 2]))
             lab.now += 60
-        lab.send([b"junk %d" % day, *lab.frames(2, [first + 200], rule=5), lab.frames(6, [first + 300])[0][:-1] + b"?"])
+        lab.send(
+            [b"junk %d" % day, *lab.frames(2, [first + 200], odds=(5, 1)), lab.frames(6, [first + 300])[0][:-1] + b"?"]
+        )
         if day == 0:
             convict(lab, 3, first + 400)
             convict(lab, 4, first + 400)
@@ -135,7 +137,7 @@ def test_it_goes_on_where_it_was(lived: Lab, new_archive: Callable[[int], Archiv
     lived.now += 60
     assert send(target, lived, 1, old) == {"redelivered": 10}
     assert send(target, lived, 5, lived.frames(5, range(2101, 2121))) == {"accepted": 20}
-    assert send(target, lived, 6, lived.frames(6, [2200], rule=5)) == {"rule": 1}
+    assert send(target, lived, 6, lived.frames(6, [2200], odds=(5, 1))) == {"rule": 1}
     flood = send(target, lived, 5, lived.frames(5, [2**40]))
     assert flood == {"flood": 1}
     assert recount(target, lived).agrees

@@ -52,7 +52,7 @@ def test_the_planned_width_is_that_of_the_estimator(rows: list[Row], rng: np.ran
         mine = np.flatnonzero(assigned == place)
         cell[mine] = block.first_cell + rng.integers(block.cells, size=len(mine))
         if block.form == CHOICE:  # everybody is in category 0, nobody in the last
-            cell[mine] = np.where(rng.random(len(mine)) < block.keep, block.first_cell, cell[mine])
+            cell[mine] = np.where(rng.random(len(mine)) < block.true_share, block.first_cell, cell[mine])
         if block.form == SIGN:
             plus[mine] = rng.integers(2, size=len(mine))
     found = Reports.of(profile, np.arange(reports), cell, plus, 1 - plus)

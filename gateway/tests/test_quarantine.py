@@ -21,7 +21,7 @@ from peel_gateway.storage.store import Archive
 
 def test_the_quarantine_is_bounded_oldest_first_and_counted(lab: Lab) -> None:
     lab.reopen(quarantine_limit=50)
-    lab.send(lab.frames(1, [1], rule=5))
+    lab.send(lab.frames(1, [1], odds=(5, 1)))
     for batch in range(4):
         lab.send([b"junk %d %d" % (batch, i) for i in range(40)])
     counts = lab.store.counts()
@@ -49,7 +49,10 @@ def test_one_topic_puts_a_bounded_number_of_pieces_into_quarantine_per_batch(lab
 
 def test_one_device_puts_a_bounded_number_of_exposures_into_quarantine_per_batch(lab: Lab) -> None:
     """Garbage in front of them hides none; the first is what exposed the device, and it stays."""
-    junk, faulty = [b"junk %d" % i for i in range(2 * MOST_PIECES)], lab.frames(1, range(1, 2 * MOST_PIECES), rule=5)
+    junk, faulty = (
+        [b"junk %d" % i for i in range(2 * MOST_PIECES)],
+        lab.frames(1, range(1, 2 * MOST_PIECES), odds=(5, 1)),
+    )
     report = lab.engine.process(lab.messages([*junk, *faulty]))
     assert [each.device for each in report.exposed_devices] == [1]
     blamed = lab.store.exposures(ExposureFilter(blamed=True), limit=1000)
@@ -78,11 +81,11 @@ def test_a_batch_may_hold_more_bytes_than_a_small_integer_counts(lab: Lab) -> No
 def test_no_device_pushes_out_what_exposed_another(lab: Lab) -> None:
     """One fault, one conviction by statistics; then two devices misbehave as often as they can."""
     lab.reopen(quarantine_limit=120)
-    lab.send(lab.frames(1, [1], rule=5))
+    lab.send(lab.frames(1, [1], odds=(5, 1)))
     for number in range(1, 81, 10):
         lab.send([lab.sealed(2, n) for n in range(number, number + 10)])
     for start in range(1, 401, 40):
-        lab.send([frame for device in (3, 4) for frame in lab.frames(device, range(start, start + 40), rule=5)])
+        lab.send([frame for device in (3, 4) for frame in lab.frames(device, range(start, start + 40), odds=(5, 1))])
     held = lab.store.exposures(limit=1000)
     assert [each.verdict for each in held if each.device == 1] == [Verdict.RULE]
     assert [each.verdict for each in held if each.device == 2] == [Verdict.STATISTICS]
@@ -98,7 +101,7 @@ def test_no_device_pushes_out_what_exposed_another(lab: Lab) -> None:
 
 def test_what_must_stay_may_exceed_the_quarantine(lab: Lab) -> None:
     lab.reopen(quarantine_limit=2)
-    lab.send([frame for device in (1, 2, 3, 4) for frame in lab.frames(device, [1, 2], rule=5)])
+    lab.send([frame for device in (1, 2, 3, 4) for frame in lab.frames(device, [1, 2], odds=(5, 1))])
     assert sorted((each.device, each.number) for each in lab.store.exposures()) == [(1, 1), (2, 1), (3, 1), (4, 1)]
     assert lab.store.counts().dropped == {Verdict.RULE: 4}
     assert recount(lab.store, lab).agrees
@@ -163,7 +166,7 @@ def test_replay_splits_the_rest_behind_an_unknown_profile(make_lab: MakeLab, pro
 
 
 def test_replay_leaves_exposed_devices_alone(lab: Lab) -> None:
-    lab.send(lab.frames(1, [1], rule=5))
+    lab.send(lab.frames(1, [1], odds=(5, 1)))
     assert replay(lab.store, lab.engine).pieces == 0
     with pytest.raises(ValueError, match="only quarantined"):
         replay(lab.store, lab.engine, ExposureFilter(verdicts=frozenset({Verdict.RULE})))

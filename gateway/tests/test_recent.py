@@ -232,7 +232,7 @@ def test_a_device_whose_sensor_fails_from_the_start_is_visible(watched: Watched)
 
 
 def expose(watched: Watched, devices: range) -> None:
-    watched.lab.send([frame for device in devices for frame in watched.lab.frames(device, [2], rule=7)])
+    watched.lab.send([frame for device in devices for frame in watched.lab.frames(device, [2], odds=(7, 1))])
 
 
 def test_many_exposed_at_once_look_like_an_accident(watched: Watched) -> None:

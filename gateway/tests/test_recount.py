@@ -86,7 +86,7 @@ def swapped(events: Any) -> Any:
 )
 def test_recount_notices_any_change(lab: Lab, table: str, change: str | Callable[[Any], Any]) -> None:
     lab.send(lab.frames(1, [*range(1, 10), *range(15, 60)]) + lab.frames(2, range(1, 101)) + [b"junk"])
-    lab.send(lab.frames(3, [1], rule=5))
+    lab.send(lab.frames(3, [1], odds=(5, 1)))
     lab.now += 300
     lab.send(lab.frames(1, [14, 60]))
     assert recount(lab.store, lab).agrees

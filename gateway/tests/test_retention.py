@@ -98,7 +98,7 @@ def test_withdrawal_reaches_what_retention_has_dropped(lab: Lab) -> None:
     lab.now += 86400
     lab.prune(lab.now)
     lab.send(lab.frames(1, range(101, 111)))
-    lab.send(lab.frames(1, [111], rule=5))
+    lab.send(lab.frames(1, [111], odds=(5, 1)))
     assert lab.store.counts().withdrawn_past == 110
     (whole,) = lab.estimates()
     assert (whole.n, whole.withdrawn) == (0, 110)
@@ -166,7 +166,7 @@ def test_withdrawal_after_retention_reaches_every_bucket(make_lab: MakeLab) -> N
     lab.now += 3 * 86400
     lab.send([frame for device in (1, 2, 3) for frame in lab.frames(device, range(6, 11), reading=1)])
     assert lab.prune(lab.now - 86400) == 15
-    assert lab.send(lab.frames(1, [11], rule=5)) == {"rule": 1}
+    assert lab.send(lab.frames(1, [11], odds=(5, 1))) == {"rule": 1}
     profile = lab.profiles[0]
     (whole,) = estimates(profile, lab.store.device_tallies(profile.id))
     assert (whole.n, whole.withdrawn, whole.devices) == (20, 10, 2)

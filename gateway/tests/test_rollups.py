@@ -151,13 +151,13 @@ def test_whatever_happens_the_answers_are_the_logs(make_lab: MakeLab, profiles: 
         lab.now += 7 * HOUR
         report(lab, step)
         if step == 2:
-            lab.send(lab.frames(3, [900], rule=5))
-            lab.send(lab.frames(4, [900], rule=5))
+            lab.send(lab.frames(3, [900], odds=(5, 1)))
+            lab.send(lab.frames(4, [900], odds=(5, 1)))
         if step == 4:
             forgive(3, restore=False)
             forgive(4, restore=True)
         if step == 6:
-            lab.send(lab.frames(3, [901], rule=5))
+            lab.send(lab.frames(3, [901], odds=(5, 1)))
             check(lab, history)
         if step == 7:
             forgive(3, restore=False)
@@ -168,7 +168,7 @@ def test_whatever_happens_the_answers_are_the_logs(make_lab: MakeLab, profiles: 
     check(lab, history)
     report(lab, 10)
     check(lab, history)
-    lab.send(lab.frames(5, [950], rule=5))
+    lab.send(lab.frames(5, [950], odds=(5, 1)))
     check(lab, history)
     lab.engine.prune(DAY, 1.5 * DAY)
     fine_from = lab.database.execute("SELECT value FROM meta WHERE key = 'fine_from' AND value > 0")

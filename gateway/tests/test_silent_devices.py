@@ -40,7 +40,7 @@ def stories(lab: Lab, rng: np.random.Generator) -> Iterator[Sequence[bytes]]:
         if step % 3 == 0:
             batch += [lab.sealed(1, number) for number in numbers]
         if step == 18:
-            batch += lab.frames(2, numbers[:3]) + lab.frames(2, [numbers[4]], rule=7)
+            batch += lab.frames(2, numbers[:3]) + lab.frames(2, [numbers[4]], odds=(7, 1))
         if step % 5 == 4:
             batch += late
             late = []

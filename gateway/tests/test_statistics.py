@@ -51,7 +51,7 @@ def test_the_copy_in_memory_is_the_store(make_lab: MakeLab, profiles: Makers) ->
         numbers = [n for n in range(number, number + 6) if n % 7]
         batch = [lab.sealed(1, n) for n in numbers] + [lab.sealed(2, n, 1) for n in numbers]
         batch += [frame for device in (3, 4, 5, 6) for frame in lab.frames(device, numbers, reading=1)]
-        lab.send(batch + lab.frames(5, [500], rule=7) * (number == 61))
+        lab.send(batch + lab.frames(5, [500], odds=(7, 1)) * (number == 61))
         known = lab.known()
         lab.engine = lab.make_engine()
         lab.send([])

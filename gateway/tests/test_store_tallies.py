@@ -41,7 +41,7 @@ def test_device_tallies_are_the_tallies_of_each_device(make_lab: MakeLab, profil
             lab.send(lab.frames(device, range(100 * hour + 1, 100 * hour + 2 + 7 * device)))
         if hour == 1:
             assert lab.prune(lab.now - 1800) > 0
-    lab.send(lab.frames(3, [900], rule=5))
+    lab.send(lab.frames(3, [900], odds=(5, 1)))
     for profile in lab.profiles:
         spans: tuple[dict[str, Any], ...] = (
             {},

@@ -39,14 +39,14 @@ import peelcore
 drbg = peelcore.drbg()
 peelcore.drbg_seed(drbg, bytes((i * 167 + 13) & 255 for i in range(48)))
 def bench(form, questions, symbols, domain, width, cached):
-    blocks = [(form, 1, questions, symbols, domain, peelcore.rule(1 << 20, max(symbols, 2)))]
+    blocks = [(form, 1, questions, symbols, domain, 8, 3)]
     encoder = peelcore.encoder(0, 1, 1, width, 12345, blocks, b"sixteen byte key", b"another such key", cached)
     readings, out = [domain - 1] if domain else [j * 97 % 32768 for j in range(questions)], bytearray(128)
     for number in range(1, {REPORTS} + 1):
         peelcore.encode(out, encoder, drbg, number, readings)
 """
 
-# The cost of a report of k = 252 by other means: 71 bytes of header, rule and codeword.
+# The cost of a report of k = 252 by other means: 71 bytes of header, odds and codeword.
 _MESSAGE = 71
 _RIVALS = {
     "aes128_cbc": ("mbedtls_aes_setkey_enc", "mbedtls_aes_crypt_cbc"),
@@ -66,7 +66,7 @@ import json
 sizes = {"drbg": len(peelcore.drbg())}
 for k, width in ((16, 48), (252, 252)):
     for cached in (False, True):
-        blocks = [(1, 1, k, 1, 0, peelcore.rule(1 << 20, 2))]
+        blocks = [(1, 1, k, 1, 0, 8, 3)]
         made = peelcore.encoder(0, 1, 1, width, 12345, blocks, bytes(16), bytes(16), cached)
         sizes["encoder_k%d%s" % (k, "_cached" if cached else "")] = len(made)
 print(json.dumps(sizes))

@@ -129,7 +129,7 @@ class Tamperer:
         self._pass_on(line, message)
 
     def flip_body(self, line: MeddledLine, message: Publish) -> None:
-        """Flip one bit in the sealed rule, in the sealed trits and in the tag."""
+        """Flip one bit in the sealed odds, in the sealed trits and in the tag."""
         frame = self._some_frame(message)
         parts = (
             range(HEADER_BYTES, TRITS_AT),

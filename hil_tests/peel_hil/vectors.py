@@ -109,10 +109,6 @@ def _drbg(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield "bytes 4", int(word).to_bytes(4, "little").hex()
 
 
-def _rule(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield f"rule {case['epsilon']} {case['k']}", _code(case) or str(case["rule"])
-
-
 def _blocks(blocks: list[list[int]]) -> str:
     return ",".join(":".join(map(str, block)) for block in blocks) or "-"
 
@@ -158,7 +154,7 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"seed {case['entropy']}", "ok"
     # the driver checks a device when it is set, so a fault of the encoder itself shows there
     failure = str(_code(case))
-    encoder_fault = case["expect"] in {"flags", "device", "block", "width", "domain", "rule"}
+    encoder_fault = case["expect"] in {"flags", "device", "block", "width", "domain", "odds"}
     yield _device(case["encoder"]), failure if encoder_fault else "ok"
     yield f"encode {case['number']} {_ints(case['readings'])}", failure
 
@@ -188,7 +184,6 @@ _MAKERS = {
     "hash": _hash,
     "stream": _stream,
     "drbg": _drbg,
-    "rule": _rule,
     **dict.fromkeys(("sign", "choice", "hashed", "mixed", "missing"), _perturb),
     "index": _index,
     "projection": _projection,

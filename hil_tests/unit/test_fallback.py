@@ -38,15 +38,15 @@ def test_vectors(file: Path, core: ModuleType) -> None:
 
 
 def test_values_that_do_not_fit_are_refused(core: ModuleType) -> None:
-    for function, arguments in ((core.rule, (1 << 32, 2)), (core.rule, (-1, 2)), (core.codeword, (-1, 48, 0, 0))):
+    for function, arguments in ((core.codeword, (1 << 32, 48, 0, 0)), (core.codeword, (-1, 48, 0, 0))):
         with pytest.raises(ValueError, match="peel: value"):
             function(*arguments)
     with pytest.raises(ValueError, match="peel: index"):
         core.codeword(1, 48, 48, 0)
     with pytest.raises(ValueError, match="peel: length"):
-        core.encoder(0, 1, 1, 48, 1, [(1, 1, 16, 1, 0, 1)], b"short", bytes(16))
+        core.encoder(0, 1, 1, 48, 1, [(1, 1, 16, 1, 0, 8, 3)], b"short", bytes(16))
     with pytest.raises(ValueError, match="peel: reading"):
-        core.perturb([(1, 1, 2, 1, 0, 5)], 48, 0, 0, [1 << 31, 0], core.drbg())
+        core.perturb([(1, 1, 2, 1, 0, 8, 3)], 48, 0, 0, [1 << 31, 0], core.drbg())
 
 
 def test_it_has_the_native_modules_functions(core: ModuleType) -> None:

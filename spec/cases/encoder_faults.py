@@ -99,11 +99,15 @@ def encode_bad_count() -> Vectors:
     ]
 
 
-def encode_bad_rule() -> Vectors:
-    rules = (0, 2**31, 2**32 - 1)
-    return "A rule of 0, or of 2^31 or more, in any block.", [
-        *(bad_encode("rule", f"rule {rule_}", changed(e, rule=rule_)) for e in (WIDE, CHOICE) for rule_ in rules),
-        *(bad_encode("rule", f"rule 0 in block {place}", changed(MIXED, place, rule=0)) for place in range(4)),
+def encode_bad_odds() -> Vectors:
+    bad = ((0, 0), (8, 0), (0, 3), (3, 3), (3, 8), (1, 1), (255, 255))
+    return "Odds other than 1 <= change < keep <= 255, in any block.", [
+        *(
+            bad_encode("odds", f"odds {keep}:{change}", changed(e, keep=keep, change=change))
+            for e in (WIDE, CHOICE)
+            for keep, change in bad
+        ),
+        *(bad_encode("odds", f"change 0 in block {place}", changed(MIXED, place, change=0)) for place in range(4)),
     ]
 
 
@@ -175,7 +179,7 @@ def encode_bad_order() -> Vectors:
         ("block", {"weight": 0}),
         ("width", {"symbols": 2}),
         ("domain", {"domain": 7}),
-        ("rule", {"rule": 0}),
+        ("odds", {"change": 0}),
     )
     of_report = ("number", "reading", "entropy")
     cases = []
@@ -187,8 +191,8 @@ def encode_bad_order() -> Vectors:
     for place, fault in enumerate(of_report):
         number, readings = int(place > 0), [0] * (16 if place > 1 else 1)
         cases.append(bad_encode(fault, f"{fault}, and all that come after it", WIDE, number, readings, is_seeded=False))
-    later = changed(changed(MIXED, 1, rule=0), 2, weight=0)
-    cases.append(bad_encode("rule", "a rule in one block, a weight in the next: the first block comes first", later))
+    later = changed(changed(MIXED, 1, change=0), 2, weight=0)
+    cases.append(bad_encode("odds", "odds in one block, a weight in the next: the first block comes first", later))
     wide = replace(changed(MIXED, 0, weight=0), width=1025)
     cases.append(bad_encode("width", "the width comes before the blocks", wide))
     none = replace(MIXED, blocks=[], width=1025)
@@ -201,7 +205,7 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     encode_bad_category,
     encode_bad_count,
     encode_bad_missing,
-    encode_bad_rule,
+    encode_bad_odds,
     encode_bad_width,
     encode_bad_domain,
     encode_bad_unseeded,

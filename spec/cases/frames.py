@@ -237,7 +237,7 @@ def frame_bad_header_bit() -> Vectors:
 def frame_bad_ciphertext_bit() -> Vectors:
     frame = make_frame(SMALL)
     bits = range(8 * 16, 8 * (len(frame) - 8))
-    return "One bit of rule or trits flipped on the way.", [
+    return "One bit of odds or trits flipped on the way.", [
         bad("seal", f"bit {bit} of the frame flipped", flipped(frame, bit), Context(SMALL)) for bit in bits
     ]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cases for sections 2 to 5: Ascon, the key schedule, the generator, the rule."""
+"""Cases for sections 2 to 5: Ascon, the key schedule, the generator, the odds."""
 
 from collections.abc import Callable, Iterator
 
@@ -214,31 +214,30 @@ def drbg() -> Vectors:
     return comment, [script.case for script in (*drbg_outputs(), *drbg_health())]
 
 
-# ---- 5. The rule ----------------------------------------------------------------------------------------------------
+# ---- 5. Odds --------------------------------------------------------------------------------------------------------
+
+ODDS_EPSILONS = (0.004, 0.01, 0.1, 1 / 3, 0.5, 1, 1.0986, 1.5, 2, 3, 4, 5, 5.5, 5.6)
 
 
-def rule() -> Vectors:
-    comment = "Section 5: R(epsilon, k), or the fault; epsilon in units of 2^-20."
-    grid = sorted(
-        {1, 2, 3, 1048, 104857, 2**20 // 3, 3 * 2**19, 0xAAAAAA, 0x555555, 2**24 - 1, 2**24}
-        | {2**i for i in range(25)}
-        | {made_int(f"epsilon {i}", 24) for i in range(20)}
-    )
+def odds() -> Vectors:
+    comment = "Section 5: keep and change for an epsilon, in units of 2^-20, and g outcomes; or the fault."
     cases: list[Case] = []
-    for epsilon in grid:
-        for k in (2, 3, 10, 252, 1024):
-            cases.append({"epsilon": epsilon, "k": k, "expect": "ok", "rule": ref.rule(epsilon, k)})
-    for epsilon, k, fault in (
-        (0, 2, "epsilon"),
-        (2**24 + 1, 2, "epsilon"),
-        (2**32 - 1, 2, "epsilon"),
-        (2**20, 0, "width"),
-        (2**20, 1, "width"),
-        (2**20, 1025, "width"),
-    ):
-        assert outcome(ref.rule, epsilon, k) == fault
-        cases.append({"epsilon": epsilon, "k": k, "expect": fault})
+    for epsilon in (1, *(int(each * 2**20) for each in ODDS_EPSILONS)):
+        for g in (2, 3, 10, 127, 1024):
+            cases.append(odds_case(epsilon, g))
+    for tag in range(20):
+        cases.append(odds_case(made_int(f"epsilon {tag}", 24) % (6 * 2**20), 2 + tag))
+    for epsilon, g in ((0, 2), (6 * 2**20 + 1, 2), (2**32 - 1, 2), (2**20, 0), (2**20, 1), (2**20, 1025)):
+        case = odds_case(epsilon, g)
+        assert case["expect"] == ("width" if epsilon == 2**20 else "epsilon")
+        cases.append(case)
     return comment, cases
+
+
+def odds_case(epsilon: int, g: int) -> Case:
+    expect = outcome(ref.odds_of, epsilon, g)
+    case: Case = {"epsilon": epsilon, "g": g, "expect": expect}
+    return {**case, "odds": ref.odds_of(epsilon, g)} if expect == "ok" else case
 
 
 MAKERS: tuple[Callable[[], Vectors], ...] = (
@@ -250,5 +249,5 @@ MAKERS: tuple[Callable[[], Vectors], ...] = (
     keys_bad_fleet,
     keys_bad_salt,
     drbg,
-    rule,
+    odds,
 )

@@ -92,7 +92,7 @@ def profile() -> Vectors:
     edge = replace(
         CLIMATE,
         name="z" + "_" * 31,
-        epsilon=1,
+        epsilon=4195,
         width=1024,
         seed=2**32 - 1,
         quota=10**6,
@@ -102,7 +102,7 @@ def profile() -> Vectors:
     wide = replace(
         CLIMATE,
         name="many",
-        epsilon=2**24,
+        epsilon=5 * 2**20,
         width=64,
         attributes=[mean(f"a{i}", "mm/s", -i - 1, i) for i in range(40)],
     )
@@ -111,7 +111,11 @@ def profile() -> Vectors:
     profiles = [CLIMATE, replace(CLIMATE, attributes=CLIMATE.attributes[::-1]), STATE, edge, wide, narrow]
     profiles += [replace(CLIMATE, name="thermometer", attributes=CLIMATE.attributes[:1])]
     profiles += [replace(CLIMATE, lifetime=35040), replace(STATE, lifetime=2**48 - 1)]
-    profiles += [VISITS, replace(VISITS, attributes=[hashed("place", 2)]), replace(VISITS, epsilon=2**24, width=127)]
+    profiles += [
+        VISITS,
+        replace(VISITS, attributes=[hashed("place", 2)]),
+        replace(VISITS, epsilon=5 * 2**20, width=127),
+    ]
     profiles += [named, ROOM, replace(ROOM, attributes=ROOM.attributes[::-1])]
     profiles += [replace(ROOM, attributes=[above("t", "", -(10**18), 10**18), above("u", "", 0)])]
     return comment, [
@@ -130,11 +134,11 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
     first, *others = CLIMATE.attributes
     for name in ("", "Climate", "9a", "_a", "a-b", "a" * 33, "a\n"):
         yield "name", f"profile name {name!r}", replace(CLIMATE, name=name)
-    for epsilon in (0, 2**24 + 1):
+    for epsilon in (0, 1, 6 * 2**20, 6 * 2**20 + 1):
         yield "epsilon", f"epsilon {epsilon}", replace(CLIMATE, epsilon=epsilon)
     for width in (3, 1025, 0):
         yield "width", f"width {width} for 4 attributes", replace(CLIMATE, width=width)
-    yield "width", "width 48 for 127 symbols", replace(VISITS, epsilon=2**24)
+    yield "width", "width 48 for 127 symbols", replace(VISITS, epsilon=5 * 2**20)
     yield "width", "width 16 for 17 columns", replace(ROOM, width=16)
     for domain in (1, 65536):
         yield "domain", f"a domain of {domain}", replace(VISITS, attributes=[hashed("place", domain)])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Cases for sections 6 to 9, device side: from readings to the frame."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -49,82 +50,105 @@ def words_of(tag: str) -> tuple[int, int]:
     return made_int(f"{tag} index word", 32), made_int(f"{tag} hash word", 32)
 
 
-def sign_case(tag: str, x: int, rule_: int, k: int) -> Case:
+def with_odds(block: ref.Block, keep: int, change: int) -> ref.Block:
+    return replace(block, keep=keep, change=change)
+
+
+def recorded(entropy: bytes) -> tuple[list[int], Callable[[], int]]:
+    """Return a list, and a generator that appends each of its words to it."""
+    words: list[int] = []
+    generator = seeded(entropy)
+
+    def next_word() -> int:
+        words.append(generator.word())
+        return words[-1]
+
+    return words, next_word
+
+
+def sign_case(tag: str, x: int, odds: tuple[int, int], k: int) -> Case:
     words = words_of(tag)
     readings = [made_int(f"{tag} reading {i}", 16) - 2**15 for i in range(k)]
     readings[ref.assign(words[0], k)] = x
-    case = perturb_case(tag, [replace(signs(k), rule=rule_)], words, readings)
-    return {**case, "threshold": ref.sign_threshold(x, rule_)}
+    drawn, next_word = recorded(made(tag, 32))
+    b = ref.rounded(x, next_word)
+    ref.coin(b, 2, *odds, next_word)
+    case = perturb_case(tag, [with_odds(signs(k), *odds)], words, readings)
+    return {**case, "rounded": b, "rejected": len(drawn) - 2}
 
 
-def sign_edges(count: int) -> Iterator[tuple[str, int, int]]:
-    """Yield rules that put the threshold of a full-scale reading exactly at the word, and next to it."""
+def sign_edges(count: int) -> Iterator[tuple[str, int]]:
+    """Yield readings that put the threshold of the rounding exactly at the word, and next to it."""
     for i in range(count):
-        tag = f"harmony edge {i}"
-        distance = seeded(made(tag, 32)).word() - 2**31
-        x = 2**15 if distance >= 0 else -(2**15)
-        for step in (-1, 0, 1):
-            rule_ = abs(distance) + step
-            if 1 <= rule_ < 2**31:
-                yield tag, x, rule_
+        tag = f"sign edge {i}"
+        level = (seeded(made(tag, 32)).word() >> 16) - 2**15
+        yield from ((tag, x) for x in (level - 1, level, level + 1, level + 2))
+
+
+SIGN_ODDS = ((2, 1), (8, 3), (255, 254), (255, 1))
 
 
 def sign() -> Vectors:
     comment = (
-        "Section 6.1: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after it; `words` are "
-        "WORD0 and WORD1 of section 7; a block is form, weight, questions, symbols, domain, rule. "
-        "`minus` is 1 for sign -1. Readings beyond +-2^15 are clamped."
+        "Sections 6.1 and 6.2: a new generator is seeded with `entropy`; `word` is v, `rounded` is b, `rejected` how many "
+        "draws of u were thrown away, `next_word` the word after the last one drawn; `words` are WORD0 and WORD1 of "
+        "section 7; a block is form, weight, questions, symbols, domain, keep, change. `minus` is 1 for sign -1. Readings "
+        "beyond +-2^15 are clamped."
     )
     xs = (0, 1, -1, 2**15, -(2**15), 2**15 - 1, 1 - 2**15, 2**15 + 1, -(2**15) - 1, 12345, -12345, 2**31 - 1, 1 - 2**31)
-    rules = (1, 2**15, ref.rule(2**20, 2), 2**31 - 1)
-    cases = [sign_case(f"harmony {x} {rule_}", x, rule_, 1 + i) for x in xs for i, rule_ in enumerate(rules)]
-    cases += [sign_case(tag, x, rule_, 2) for tag, x, rule_ in sign_edges(6)]
+    cases = [sign_case(f"sign {x} {odds}", x, odds, 1 + i) for x in xs for i, odds in enumerate(SIGN_ODDS)]
+    cases += [sign_case(tag, x, (255, 1), 2) for tag, x in sign_edges(4)]
     return comment, cases
 
 
-def choice_case(tag: str, value: int, k: int, rule_: int) -> Case:
-    entropy = made(tag, 32)
-    words: list[int] = []
-    generator = seeded(entropy)
+def choice_case(tag: str, value: int, k: int, odds: tuple[int, int]) -> Case:
+    drawn, next_word = recorded(made(tag, 32))
+    total = odds[0] + (k - 1) * odds[1]
+    u = ref.uniform(total, next_word)
+    case = perturb_case(tag, [with_odds(choice_block(k), *odds)], words_of(tag), [value])
+    return {**case, "u": u, "rejected": len(drawn) - 1}
 
-    def recorded() -> int:
-        words.append(generator.word())
-        return words[-1]
 
-    ref.choice(value, k, rule_, recorded)
-    case = perturb_case(tag, [replace(choice_block(k), rule=rule_)], words_of(tag), [value])
-    return {**case, "rejected": len(words) - 2}
+def choice_edges(k: int, keep: int, change: int) -> Iterator[Case]:
+    """Yield a case for each u at an end of a part of the pattern."""
+    total = keep + (k - 1) * change
+    ends = {0, keep - 1, keep, keep + change - 1, keep + change, total - change - 1, total - change, total - 1}
+    ends &= set(range(total))
+    for i in itertools.count():
+        case = choice_case(f"choice edge {k} {keep} {change} {i}", i % k, k, (keep, change))
+        if case["u"] in ends:
+            ends.remove(case["u"])
+            yield case
+        if not ends:
+            return
 
 
 def choice() -> Vectors:
     comment = (
-        "Section 6.2: a new generator is seeded with `entropy`; `word` is u, `rejected` how many draws of w were "
-        "thrown away, `next_word` the word after the last one drawn."
+        "Sections 6.1 and 6.2: a new generator is seeded with `entropy`; `u` is the draw below K, `rejected` how many draws "
+        "were thrown away before it, `next_word` the word after the last one drawn."
     )
     cases = []
     for k in (2, 3, 5, 8, 9, 513, 1000, 1024):
-        for i, rule_ in enumerate((1, ref.rule(2**20, k), 2**30, 2**31 - 1)):
+        for i, odds in enumerate((ref.odds_of(2**20, k), (2, 1), (255, 254), (255, 1))):
             for value in (0, k - 1):
-                cases.append(choice_case(f"krr {k} {i} {value}", value, k, rule_))
-    for i in range(4):
-        tag = f"krr edge {i}"
-        half = seeded(made(tag, 32)).word() // 2
-        cases += [choice_case(tag, 3, 5, rule_) for rule_ in (half, half + 1) if 1 <= rule_ < 2**31]
-    cases += [choice_case(f"krr rejections {i}", 4, 5, 2**20) for i in range(12)]
+                cases.append(choice_case(f"choice {k} {i} {value}", value, k, odds))
+    cases += [*choice_edges(5, 8, 3), *choice_edges(4, 7, 2), *choice_edges(2, 8, 3), *choice_edges(3, 20, 19)]
+    cases += [choice_case(f"choice rejections {i}", 1, 2, (8, 1)) for i in range(12)]
     assert max(case["rejected"] for case in cases) >= 3
     return comment, cases
 
 
-def hashed_case(tag: str, value: int, g: int, d: int, rule_: int, hash_word: int) -> Case:
+def hashed_case(tag: str, value: int, g: int, d: int, odds: tuple[int, int], hash_word: int) -> Case:
     words = words_of(tag)[0], hash_word
     a = ref.assign(hash_word, ref.hash_count(g, d))
-    case = perturb_case(tag, [replace(hashed_block(g, d), rule=rule_)], words, [value])
+    case = perturb_case(tag, [with_odds(hashed_block(g, d), *odds)], words, [value])
     return {**case, "hash": a, "hashed": ref.hashed(a, value, g, d)}
 
 
 def hashed() -> Vectors:
     comment = (
-        "Section 6.3: a new generator is seeded with `entropy`; `word` is u, `next_word` the word after the last one "
+        "Section 6.3: a new generator is seeded with `entropy`; `next_word` is the word after the last one "
         "drawn; `hash` is a, `hashed` is h_a(v)."
     )
     sizes = (
@@ -136,12 +160,10 @@ def hashed() -> Vectors:
         values = (0, 1, d // 2, d - 1)
         words = (0, 2**32 - 1, 2**31, made_int(f"hash word {g} {d}", 32))
         for i, (value, word) in enumerate(zip(values, words, strict=True)):
-            rule_ = (
-                2**31 - 1 if i % 2 else ref.rule(2**20, g)
-            )  # nearly always the true symbol, so that the hash is visible
-            cases.append(hashed_case(f"hashing {g} {d} {i}", value, g, d, rule_, word))
+            odds = (255, 1) if i % 2 else ref.odds_of(2**20, g)  # mostly the true symbol, so that the hash is visible
+            cases.append(hashed_case(f"hashing {g} {d} {i}", value, g, d, odds, word))
         word = made_int(f"another hash word {g} {d}", 32)
-        cases.append(hashed_case(f"hashing {g} {d} last", d - 1, g, d, 2**31 - 1, word))
+        cases.append(hashed_case(f"hashing {g} {d} last", d - 1, g, d, (255, 1), word))
     return comment, cases
 
 
@@ -207,7 +229,7 @@ def missing() -> Vectors:
 def hash_symbols() -> Vectors:
     comment = "Section 6.3: g for an epsilon, at both sides of every limit."
     limits = [limit for _, limit in ref.HASH_LIMITS]
-    epsilons = (1, 2**20, *(e for limit in limits for e in (limit, limit + 1)), 2**24)
+    epsilons = (1, 2**20, *(e for limit in limits for e in (limit, limit + 1)), 6 * 2**20)
     return comment, [{"epsilon": epsilon, "symbols": ref.hash_symbols(epsilon)} for epsilon in epsilons]
 
 
@@ -281,12 +303,12 @@ def report_case(note: str, e: ref.Encoder, numbers: Iterable[int], missing: Sequ
 def report() -> Vectors:
     comment = (
         "Section 9 and all before it: one new generator per case, seeded with `entropy`, makes all reports of the case "
-        "in order. `index` and `minus` are the symbol in the frame, `rule` its question's."
+        "in order. `index` and `minus` are the symbol in the frame, `rule` the four bytes with its question's odds."
     )
     last = 2**48 - 1
-    smallest = encoder("j", [replace(signs(2), rule=1)], 2)
-    largest = encoder("k", [replace(signs(7), rule=2**31 - 1)], 48)
-    mixed_blocks = [replace(MIXED.blocks[0], rule=2**30), *MIXED.blocks[1:]]
+    smallest = encoder("j", [with_odds(signs(2), 255, 254)], 2)
+    largest = encoder("k", [with_odds(signs(7), 255, 1)], 48)
+    mixed_blocks = [with_odds(MIXED.blocks[0], 3, 1), *MIXED.blocks[1:]]
     cases = [
         report_case("4 signs", encoder("a", [signs(4)], 48), (*range(1, 13), 2**32, last)),
         report_case("16 signs", encoder("b", [signs(16)], 48), (1, 2, 3, 5, 8, 13, 21, 34, 55, last - 1, last)),

@@ -39,15 +39,15 @@ def packed_codeword(seed: int, width: int, symbol: ref.Symbol) -> bytes:
 
 
 def signs(questions: int, weight: int = 1) -> ref.Block:
-    return ref.Block(ref.SIGN, weight, questions, 1, 0, ref.rule(2**20, 2))
+    return ref.Block(ref.SIGN, weight, questions, 1, 0, *ref.odds_of(2**20, 2))
 
 
 def choice(symbols: int, weight: int = 1) -> ref.Block:
-    return ref.Block(ref.CHOICE, weight, 1, symbols, 0, ref.rule(2**20, symbols))
+    return ref.Block(ref.CHOICE, weight, 1, symbols, 0, *ref.odds_of(2**20, symbols))
 
 
 def hashed(symbols: int, domain: int, weight: int = 1) -> ref.Block:
-    return ref.Block(ref.HASHED, weight, 1, symbols, domain, ref.rule(2**20, symbols))
+    return ref.Block(ref.HASHED, weight, 1, symbols, domain, *ref.odds_of(2**20, symbols))
 
 
 def encoder(tag: str, blocks: list[ref.Block], width: int, flags: int = 0) -> ref.Encoder:
@@ -83,7 +83,7 @@ def made_readings(e: ref.Encoder, tag: str) -> list[int]:
 
 
 def block_fields(blocks: list[ref.Block]) -> list[list[int]]:
-    """Return form, weight, questions, symbols, domain and rule of each block."""
+    """Return form, weight, questions, symbols, domain, keep and change of each block."""
     return [list(vars(block).values()) for block in blocks]
 
 

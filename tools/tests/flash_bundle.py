@@ -26,7 +26,8 @@ def write_bundle(folder: Path, *, quota: int = 96, period: int = 86400, **settin
             "name": "climate", "id": "8765abcd", "epsilon_q20": 1 << 20, "width": WIDTH,
             "seed": 694411955, "quota": quota, "period": period,
             "attributes": [
-                {"name": name, "kind": "mean", "weight": 1, "unit": "", "low": 0, "high": 100} for name in ("a", "b")
+                {"name": name, "kind": "mean", "weight": 1, "keep": 8, "change": 3, "unit": "", "low": 0, "high": 100}
+                for name in ("a", "b")
             ],
         },
         "transport": "uart",

@@ -82,7 +82,7 @@ def test_true_shares_are_those_of_the_categories(tmp_path: Path, snapshot: Fleet
 
 def test_supports_estimate_the_truth(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     sent = Sent(tmp_path, snapshot)
-    n, keep = len(sent.cells), sent.profile.blocks[0].keep * (1 - 1 / sent.profile.k)
+    n, keep = len(sent.cells), sent.profile.blocks[0].true_share * (1 - 1 / sent.profile.k)
     found = supports(sent.cells, np.ones(n), sent.profile.k, 5000)
     estimate = (found / n - 1 / sent.profile.k) / keep
     error = np.sqrt(1 / sent.profile.k / n) / keep

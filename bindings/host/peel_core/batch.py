@@ -160,7 +160,7 @@ def encode_many(
     readings: ArrayLike,
     *,
     entropy: bytes,
-    rule: int | None = None,
+    odds: tuple[int, int] | None = None,
     flags: int = 0,
 ) -> NDArray[np.uint8]:
     """Encode N reports, as N devices would.
@@ -175,8 +175,8 @@ def encode_many(
         Shape (N, questions), or (N,) for one question: Q15 for signs, categories for choices.
     entropy : bytes
         At least 32, seeds one generator for the whole batch.
-    rule : int, optional
-        Use this rule instead of the profile's, as a device with another epsilon would.
+    odds : (int, int), optional
+        Use this keep and change instead of the profile's, as a device with another epsilon would.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def encode_many(
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     count = len(devices)
     order = np.ascontiguousarray(numbers, dtype=np.uint64)
-    blocks = core_blocks(profile, rule)
+    blocks = core_blocks(profile, odds)
     values = _whole_readings(readings).reshape(count, len(profile.questions))
     if order.shape != (count,):
         raise ValueError(f"numbers has shape {order.shape}, expected {(count,)}")

@@ -4,10 +4,10 @@
 Harmony: a mean over [-1, 1] from n / k signs, scaled up by c, has the variance k c^2 / n at most (at the middle of the range), and the
 range is 2 long. Its cap is c.
 
-Categories: let ``keep = R / 2^31`` be the share of answers that are the true symbol rather than a random one, over f symbols::
+Categories: with the odds ``keep : change`` over f symbols and ``K = keep + (f - 1) change``::
 
-    kRR       f = k   variance q (1 - q) / keep^2 with q = (1 - keep) / k      cap 1 / keep
-    hashing   f = g   variance 1 / ((g - 1) keep^2)                            cap 1 / keep
+    kRR       f = k   variance change (K - change) / (keep - change)^2      cap K / (keep - change)
+    hashing   f = g   variance K^2 / ((g - 1) (keep - change)^2)            cap K / (keep - change)
 
 The variance is that of a rare category's share, times the number of reports (Wang et al. 2017). The cap is how far one forged
 report can move a share, in honest reports: about (e^eps + f - 1) / (e^eps - 1). kRR has the lower variance for few categories,
@@ -19,7 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peel_core import hash_family
-from peel_core.primitives import MAX_WIDTH, RULE_ONE, rule
+from peel_core.odds import odds_of
+from peel_core.primitives import MAX_WIDTH
 
 __all__ = ["Cost", "harmony_cost", "hashing_cost", "hashing_is_better", "krr_cost"]
 
@@ -36,22 +37,21 @@ class Cost:
 
 def harmony_cost(epsilon_q20: int, attributes: int) -> Cost:
     """Return the costs of Harmony over this many attributes."""
-    cap = RULE_ONE / rule(epsilon_q20, 2)
+    cap = odds_of(epsilon_q20, 2).cap
     return Cost(attributes * cap**2 / 4, cap)
 
 
 def krr_cost(epsilon_q20: int, categories: int) -> Cost:
     """Return the costs of kRR over this many categories."""
-    keep = rule(epsilon_q20, categories) / RULE_ONE
-    wrong = (1 - keep) / categories
-    return Cost(wrong * (1 - wrong) / keep**2, 1 / keep)
+    odds = odds_of(epsilon_q20, categories)
+    return Cost(odds.variance, odds.cap)
 
 
 def hashing_cost(epsilon_q20: int) -> Cost:
     """Return the costs of local hashing, which do not depend on the number of categories."""
     symbols = hash_family.symbols(epsilon_q20)
-    keep = rule(epsilon_q20, symbols) / RULE_ONE
-    return Cost(1 / ((symbols - 1) * keep**2), 1 / keep)
+    cap = odds_of(epsilon_q20, symbols).cap
+    return Cost(cap**2 / (symbols - 1), cap)
 
 
 def hashing_is_better(epsilon_q20: int, categories: int) -> bool:

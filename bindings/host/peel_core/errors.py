@@ -16,11 +16,10 @@ _EXPLANATIONS = {
     "UNSEALED": "an unsealed frame where a sealed one is required, or the reverse",
     "SEAL": "the seal is wrong: the frame is forged, altered, or made with another key",
     "TRITS": "invalid trits: no encoder produces them",
-    "EPSILON": "epsilon out of range (above 0, up to 16), or too small for this many symbols",
     "WIDTH": "symbols or width out of range (the columns of all blocks must fit in width <= 1024)",
     "READING": "a category out of range, not one reading per question, or no unused column for a missing reading",
     "ENTROPY": "entropy refused by the health check, or a generator that is unseeded or damaged",
-    "RULE": "a rule of 0, or of 2^31 or more",
+    "ODDS": "odds out of range (1 <= change < keep <= 255)",
     "DOMAIN": "number of categories out of range (2 to 65535), or given for a form that has none",
     "ORDER": "calls in the wrong order: absorb after squeeze",
 }

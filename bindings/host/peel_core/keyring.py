@@ -26,13 +26,13 @@ def pointer(ctype: str, array: NDArray[Any]) -> Any:
 def core_block(block: Block) -> CoreBlock:
     """Return a block as the core takes it."""
     domain = block.domain if block.form == lib.PEEL_HASHED else 0
-    return CoreBlock(block.form, block.weight, block.questions, block.symbols, domain, block.rule)
+    return CoreBlock(block.form, block.weight, block.questions, block.symbols, domain, block.keep, block.change)
 
 
-def core_blocks(profile: Profile, rule: int | None = None) -> Any:
-    """Return the blocks of a profile as a C array, checked; with another rule in place of their own if one is given."""
+def core_blocks(profile: Profile, odds: tuple[int, int] | None = None) -> Any:
+    """Return the blocks of a profile as a C array, checked; with another keep and change in place of their own if given."""
     blocks = [core_block(each) for each in profile.blocks]
-    array = block_array(blocks if rule is None else [each._replace(rule=rule) for each in blocks])
+    array = block_array([each._replace(keep=odds[0], change=odds[1]) for each in blocks] if odds else blocks)
     check(lib.peel_blocks_check(array, len(array), profile.width), f"profile {profile.name}")
     return array
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from peel_core import choice, fields, hash_family
 from peel_core._core import lib
 from peel_core.fields import ProfileError
+from peel_core.odds import Odds
 
 __all__ = [
     "CHOICE",
@@ -119,7 +120,7 @@ class Kind(ABC):
         """Read and check the fields of an attribute that only this kind has."""
 
     @abstractmethod
-    def canonical(self, attribute: Attribute) -> Iterator[str]:
+    def canonical(self, attribute: Attribute, odds: Odds) -> Iterator[str]:
         """Yield the attribute's lines in the canonical form (SPEC section 10)."""
 
     @abstractmethod
@@ -145,8 +146,9 @@ class _Mean(Kind):
     def read(self, row: Row, where: str) -> dict[str, Any]:
         return {"unit": _unit(row, where), **_range(row, where)}
 
-    def canonical(self, attribute: Attribute) -> Iterator[str]:
-        yield f"mean={attribute.name}|{attribute.unit}|{attribute.low_micro}|{attribute.high_micro}|{attribute.weight}"
+    def canonical(self, attribute: Attribute, odds: Odds) -> Iterator[str]:
+        ends = f"{attribute.low_micro}|{attribute.high_micro}"
+        yield f"mean={attribute.name}|{attribute.unit}|{ends}|{attribute.weight}|{odds}"
 
     def questions(self, attribute: Attribute, place: int, epsilon_q20: int) -> Iterator[Question]:
         yield Question(place, SIGN, attribute.weight, 1)
@@ -178,9 +180,9 @@ class _Above(_Thresholds):
         thresholds = _ascending(row, "thresholds", where)
         return {"unit": _unit(row, where), "thresholds_micro": thresholds}
 
-    def canonical(self, attribute: Attribute) -> Iterator[str]:
+    def canonical(self, attribute: Attribute, odds: Odds) -> Iterator[str]:
         ends = "|".join(map(str, attribute.thresholds_micro))
-        yield f"above={attribute.name}|{attribute.unit}|{attribute.weight}|{ends}"
+        yield f"above={attribute.name}|{attribute.unit}|{attribute.weight}|{odds}|{ends}"
 
 
 class _Ladder(_Thresholds):
@@ -202,8 +204,8 @@ class _Ladder(_Thresholds):
         _inside(rungs, low, high, f"{where}rungs")
         return {"unit": _unit(row, where), **ends, "thresholds_micro": rungs}
 
-    def canonical(self, attribute: Attribute) -> Iterator[str]:
-        ends = "|".join(map(str, (attribute.low_micro, attribute.high_micro, attribute.weight)))
+    def canonical(self, attribute: Attribute, odds: Odds) -> Iterator[str]:
+        ends = "|".join(map(str, (attribute.low_micro, attribute.high_micro, attribute.weight, odds)))
         yield f"ladder={attribute.name}|{attribute.unit}|{ends}|{'|'.join(map(str, attribute.thresholds_micro))}"
 
 
@@ -219,8 +221,8 @@ class _Category(Kind):
         _check_count(f"{where}categories", len(categories), 2, lib.PEEL_MAX_WIDTH)
         return {"categories": categories, "domain": len(categories)}
 
-    def canonical(self, attribute: Attribute) -> Iterator[str]:
-        yield f"category={attribute.name}|{attribute.weight}"
+    def canonical(self, attribute: Attribute, odds: Odds) -> Iterator[str]:
+        yield f"category={attribute.name}|{attribute.weight}|{odds}"
         yield from (f"value={category}" for category in attribute.categories)
 
     def questions(self, attribute: Attribute, place: int, epsilon_q20: int) -> Iterator[Question]:
@@ -254,8 +256,8 @@ class _Hashed(Kind):
         _check_count(f"{where}domain", domain, 2, hash_family.MAX_DOMAIN)
         return {"categories": categories, "domain": domain}
 
-    def canonical(self, attribute: Attribute) -> Iterator[str]:
-        yield f"hashed={attribute.name}|{attribute.weight}|{attribute.domain}"
+    def canonical(self, attribute: Attribute, odds: Odds) -> Iterator[str]:
+        yield f"hashed={attribute.name}|{attribute.weight}|{odds}|{attribute.domain}"
         yield from (f"value={category}" for category in attribute.categories)
 
     def questions(self, attribute: Attribute, place: int, epsilon_q20: int) -> Iterator[Question]:

@@ -17,19 +17,13 @@ def _checked(code: int) -> int:
     return code
 
 
-def rule(epsilon_q20: int, k: int, /) -> int:
-    out = ffi.new("uint32_t *")
-    _checked(lib.peel_rule(out, epsilon_q20, k))
-    return int(out[0])
-
-
 def encoder(
     flags: int,
     profile: int,
     device: int,
     width: int,
     seed: int,
-    blocks: Sequence[tuple[int, int, int, int, int, int]],
+    blocks: Sequence[tuple[int, int, int, int, int, int, int]],
     seal_key: bytes,
     index_key: bytes,
     cached: bool = False,

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 from peel_core._core import ffi, lib
 from peel_core.errors import check
 
-RULE_ONE = int(lib.PEEL_RULE_ONE)
 READING_ONE = int(lib.PEEL_READING_ONE)
-EPSILON_ONE = int(lib.PEEL_EPSILON_ONE)
 MAX_WIDTH = int(lib.PEEL_MAX_WIDTH)
 NUMBER_MAX = int(lib.PEEL_NUMBER_MAX)
 NO_READING = int(lib.PEEL_NO_READING)
@@ -87,15 +85,8 @@ class Drbg:
         return bytes(ffi.buffer(out, size))
 
 
-def rule(epsilon_q20: int, k: int = 2) -> int:
-    """Return the largest Q31 rule that is epsilon-LDP for ``k`` symbols (SPEC section 5)."""
-    out = ffi.new("uint32_t *")
-    check(lib.peel_rule(out, epsilon_q20, k), "rule")
-    return int(out[0])
-
-
 class CoreBlock(NamedTuple):
-    """Questions with one form, weight and rule, as the core takes them (SPEC section 6)."""
+    """Questions with one form, weight and odds, as the core takes them (SPEC section 6)."""
 
     form: int
     weight: int
@@ -104,7 +95,8 @@ class CoreBlock(NamedTuple):
     """The columns of each question: 1 for a sign."""
     domain: int
     """The number of categories that are hashed; 0 without hashing."""
-    rule: int
+    keep: int
+    change: int
 
 
 def block_array(blocks: Sequence[CoreBlock]) -> Any:
@@ -155,7 +147,7 @@ def unpack(width: int, trits: bytes) -> list[int]:
 
 
 def frame_open(seal_key: bytes, width: int, frame: bytes) -> tuple[int, bytes]:
-    """Return the rule and the packed trits of a sealed frame; raise PeelError with the reason if it does not open."""
+    """Return the rule (the odds as four bytes) and the trits of a sealed frame; raise PeelError with the reason if it does not open."""
     rule_out = ffi.new("uint32_t *")
     trits = ffi.new("uint8_t[]", int(lib.PEEL_MAX_TRIT_BYTES))
     check(lib.peel_frame_open(rule_out, trits, _sized(seal_key, 16, "a key"), width, frame, len(frame)), "frame")

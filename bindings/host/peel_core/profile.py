@@ -14,11 +14,10 @@ from typing import Any
 
 from peel_core import fields, hash_family, kinds
 from peel_core._core import lib
-from peel_core.errors import PeelError
 from peel_core.fields import ProfileError
 from peel_core.kinds import CHOICE, HASHED, KINDS, SIGN, Attribute, Question
-from peel_core.primitives import EPSILON_ONE, MAX_WIDTH, RULE_ONE, hash_
-from peel_core.primitives import rule as core_rule
+from peel_core.odds import EPSILON_MAX, EPSILON_ONE, Odds, odds_of
+from peel_core.primitives import MAX_WIDTH, hash_
 
 __all__ = [
     "DEFAULT_WIDTH",
@@ -39,7 +38,7 @@ _KEYS = {"name", "epsilon", "width", "seed", "quota", "period", "lifetime", "att
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Consecutive questions with the same form, rule and weight, and the places of what belongs to them.
+    """Consecutive questions with the same form, odds and weight, and the places of what belongs to them.
 
     ============ ==========================================================================================================
     question     what a number assigns
@@ -57,8 +56,9 @@ class Block:
     """Columns of each question."""
     domain: int
     """The number of categories: of hashed ones, those behind the symbols; 0 for signs."""
-    rule: int
-    """The rule R in Q31 (SPEC section 5)."""
+    keep: int
+    change: int
+    """The odds of its coin (SPEC section 5)."""
     first_question: int
     first_column: int
     first_unit: int
@@ -91,19 +91,29 @@ class Block:
         return self.questions if self.form == SIGN else self.domain
 
     @property
-    def keep(self) -> float:
-        """The share of answers that are true, not random."""
-        return self.rule / RULE_ONE
+    def odds(self) -> Odds:
+        """Its coin."""
+        return Odds(self.keep, self.change, self.outcomes)
+
+    @property
+    def rule(self) -> int:
+        """The four bytes of a frame that state its odds, as an integer."""
+        return self.odds.rule
+
+    @property
+    def true_share(self) -> float:
+        """The share of answers that are true; all others are uniformly random."""
+        return self.odds.true_share
 
     @property
     def likeliest(self) -> float:
         """The probability of the most probable outcome of an honest coin."""
-        return self.keep + (1 - self.keep) / self.outcomes
+        return self.odds.likeliest
 
     @property
     def cap(self) -> float:
-        """The distance that one forged report can move an estimate, in honest reports: about (e^eps + outcomes - 1) / (e^eps - 1)."""
-        return RULE_ONE / self.rule
+        """The distance that one forged report can move an estimate, in honest reports."""
+        return self.odds.cap
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,12 @@ class Profile:
         )
 
     @cached_property
+    def attribute_odds(self) -> tuple[Odds, ...]:
+        """The odds of each attribute: all questions of one attribute have the same."""
+        outcomes = {question.attribute: question.outcomes for question in self.questions}
+        return tuple(odds_of(self.epsilon_q20, outcomes[place]) for place in range(len(self.attributes)))
+
+    @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """The questions in blocks: neighbouring signs of equal weight are one block, any other question is one of its own."""
         blocks: list[Block] = []
@@ -164,13 +180,15 @@ class Profile:
         return tuple(blocks)
 
     def _block(self, question: Question, before: Block | None) -> Block:
+        odds = odds_of(self.epsilon_q20, question.outcomes)
         return Block(
             form=question.form,
             weight=question.weight,
             questions=1,
             symbols=question.symbols,
             domain=0 if question.form == SIGN else self.attributes[question.attribute].domain,
-            rule=core_rule(self.epsilon_q20, question.outcomes),
+            keep=odds.keep,
+            change=odds.change,
             first_question=before.first_question + before.questions if before else 0,
             first_column=before.first_column + before.columns if before else 0,
             first_unit=before.first_unit + before.units if before else 0,
@@ -267,7 +285,7 @@ class Profile:
         return places.first_question[block] + (unit - places.first_unit[block]) * places.unit_questions[block]
 
     def rules(self, unit: Any) -> Any:
-        """Return the rule for each unit."""
+        """Return the rule of each unit: the odds that its frames must state."""
         return self._places.rule[self.block_of_unit(unit)]
 
     @property
@@ -301,17 +319,21 @@ class Profile:
             "quota": self.quota,
             "period": self.period,
             **({} if self.lifetime is None else {"lifetime": self.lifetime}),
-            "attributes": [self._attribute_table(attribute) for attribute in self.attributes],
+            "attributes": [
+                self._attribute_table(attribute, odds)
+                for attribute, odds in zip(self.attributes, self.attribute_odds, strict=True)
+            ],
         }
 
-    def _attribute_table(self, attribute: Attribute) -> dict[str, Any]:
+    def _attribute_table(self, attribute: Attribute, odds: Odds) -> dict[str, Any]:
         own = KINDS[attribute.kind].table(attribute, self.epsilon_q20)
-        return {"name": attribute.name, "kind": attribute.kind, "weight": attribute.weight, **own}
+        shared = {"name": attribute.name, "kind": attribute.kind, "weight": attribute.weight}
+        return {**shared, "keep": odds.keep, "change": odds.change, **own}
 
     def canonical(self) -> str:
         """Return the canonical form. ``id`` is its digest."""
         lines = [
-            "peel-profile-2",
+            "peel-profile-3",
             f"name={self.name}",
             f"epsilon={self.epsilon_q20}",
             f"width={self.width}",
@@ -319,7 +341,11 @@ class Profile:
             f"quota={self.quota}",
             f"period={self.period}",
             *([] if self.lifetime is None else [f"lifetime={self.lifetime}"]),
-            *(line for each in self.attributes for line in KINDS[each.kind].canonical(each)),
+            *(
+                line
+                for each, odds in zip(self.attributes, self.attribute_odds, strict=True)
+                for line in KINDS[each.kind].canonical(each, odds)
+            ),
         ]
         return "".join(line + "\n" for line in lines)
 
@@ -382,10 +408,7 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
 
 
 def _width(profile: Profile, table: Mapping[str, Any]) -> int:
-    try:
-        blocks, columns = profile.blocks, profile.k
-    except PeelError as error:
-        raise ProfileError("epsilon", str(error)) from error
+    blocks, columns = profile.blocks, profile.k
     if columns > MAX_WIDTH:
         raise ProfileError("attribute", f"all attributes together have {columns} symbols, more than {MAX_WIDTH}")
     if len(blocks) > _MAX_BLOCKS:
@@ -401,9 +424,10 @@ def _width(profile: Profile, table: Mapping[str, Any]) -> int:
 
 def _epsilon(table: Mapping[str, Any]) -> int:
     epsilon = fields.decimal(table, "epsilon")
-    units = int(epsilon * EPSILON_ONE) if 0 < epsilon <= 16 else 0  # rounded down: never more than requested
+    most = EPSILON_MAX // EPSILON_ONE
+    units = int(epsilon * EPSILON_ONE) if 0 < epsilon <= most else 0  # rounded down: never more than requested
     if units == 0:
-        raise ProfileError("epsilon", f"must be above 0 (at least 2^-20) and at most 16, not {epsilon}")
+        raise ProfileError("epsilon", f"must be above 0 (at least 2^-20) and at most {most}, not {epsilon}")
     return units
 
 

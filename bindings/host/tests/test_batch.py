@@ -26,11 +26,11 @@ from peel_core import (
 from peel_core.batch import perturb_many
 from peel_core.keyring import core_block
 from peel_core.kinds import CHOICE, HASHED, SIGN
-from peel_core.primitives import CoreBlock, Drbg, perturb, rule
+from peel_core.primitives import CoreBlock, Drbg, perturb
 
 MASTER = bytes(range(32))
 ENTROPY = bytes(range(100, 164))
-CHOICE_OF_4 = CoreBlock(2, 1, 1, 4, 0, 2**30)
+CHOICE_OF_4 = CoreBlock(2, 1, 1, 4, 0, 8, 3)
 
 
 def profile(name: str, k: int, seed: int = 1) -> Profile:
@@ -216,7 +216,7 @@ def test_coins_in_bulk_equal_the_cores_coins_one_by_one(
     form: int, k: int, domain: int, rng: np.random.Generator
 ) -> None:
     entropy, questions = rng.bytes(32), k if form == SIGN else 1
-    blocks = [CoreBlock(form, 1, questions, k // questions, domain, rule(2**20, k))]
+    blocks = [CoreBlock(form, 1, questions, k // questions, domain, 8, 3)]
     words = rng.integers(2**32, size=(300, 2), dtype=np.uint32)
     low, high = (-(2**15), 2**15 + 1) if form == SIGN else (0, domain or k)
     readings = rng.integers(low, high, size=(300, questions))
@@ -264,7 +264,7 @@ def test_a_mixed_batch_has_the_units_rules_and_columns_of_its_questions(missing:
     assert np.array_equal(opened.unit, index_many(profile, IDS[who], KEYS.of(who), numbers))
     block = np.searchsorted([3, 4], units, side="right")
     assert np.array_equal(np.bincount(block) > 50, [True, False, True])  # 6, 1 and 3 of 10 slots
-    assert np.array_equal(opened.rule, np.array([each.rule for each in blocks])[block])
+    assert np.array_equal(opened.rule, np.array([each.rule for each in MIXED.blocks])[block])
     column, sign, _ = projection.reconstruct(projection.reconstruction(profile.seed, 48), opened.trits)
     if missing:
         assert set(column.tolist()) == {10}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from peel_core import Profile, derive_keys, encode_many, index_many, make_profile, open_many, projection
 from peel_core.batch import Keyring
 from peel_core.kinds import SIGN
-from peel_core.primitives import READING_ONE, RULE_ONE, Drbg
+from peel_core.primitives import READING_ONE, Drbg
 
 SEED = bytes(range(7, 71))
 MASTER = bytes(range(32))
@@ -76,7 +76,7 @@ def test_coin(reading: int) -> None:
     profile, count = harmony(4), 40_000
     _, sign = report(profile, np.full((count, 4), reading, np.int32))
     x = np.clip(reading, -READING_ONE, READING_ONE) / READING_ONE
-    plus = (1 + x * profile.blocks[0].rule / RULE_ONE) / 2
+    plus = (1 + x * profile.blocks[0].true_share) / 2
     observed = np.array([np.sum(sign == 1), np.sum(sign == -1)])
     assert chi_square(observed, count * np.array([plus, 1 - plus])) < 15.1  # one degree of freedom, p = 1e-4
 
@@ -98,7 +98,7 @@ def test_krr_distribution(k: int, epsilon: float) -> None:
     profile, count, truth = krr(k, epsilon), 60_000, k // 2
     found, sign = report(profile, np.full(count, truth, np.int32))
     assert np.all(sign == 1)
-    other = (RULE_ONE - profile.blocks[0].rule) / (k * RULE_ONE)
+    other = profile.blocks[0].change / profile.blocks[0].odds.total
     expected = np.full(k, count * other)
     expected[truth] = count * (1 - (k - 1) * other)
     freedom = k - 1
@@ -106,11 +106,11 @@ def test_krr_distribution(k: int, epsilon: float) -> None:
 
 
 def test_estimate_is_unbiased() -> None:
-    """The mean of the signs divided by tau is the reading, within five standard errors."""
+    """The mean of the signs times the cap is the reading, within five standard errors."""
     profile, count, x = harmony(2), 100_000, 9830
     _, sign = report(profile, np.full((count, 2), x, np.int32))
-    estimate = sign.mean() * RULE_ONE / profile.blocks[0].rule
-    standard_error = RULE_ONE / profile.blocks[0].rule / np.sqrt(count)
+    estimate = sign.mean() * profile.blocks[0].cap
+    standard_error = profile.blocks[0].cap / np.sqrt(count)
     assert abs(estimate - x / READING_ONE) < 5 * standard_error
 
 

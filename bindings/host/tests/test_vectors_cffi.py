@@ -26,6 +26,7 @@ from peel_core import (
 from peel_core._core import ffi, lib
 from peel_core.batch import _COLUMNS, Opened
 from peel_core.frame import FLAG_UNSEALED
+from peel_core.odds import odds_of
 from peel_core.receipts import Receipt, read_receipt, write_receipts
 from peel_core.topics import device_topic
 
@@ -114,14 +115,13 @@ def test_drbg(case: dict[str, Any]) -> None:
             assert [int.from_bytes(drbg.bytes(4), "little") for _ in step["output"]] == step["output"]
 
 
-@vectors("rule")
-def test_rule(case: dict[str, Any]) -> None:
+@vectors("odds")
+def test_odds(case: dict[str, Any]) -> None:
     if case["expect"] == "ok":
-        assert primitives.rule(case["epsilon"], case["k"]) == case["rule"]
+        assert odds_of(case["epsilon"], case["g"]) == (*case["odds"], case["g"])
     else:
-        with pytest.raises(PeelError) as caught:
-            primitives.rule(case["epsilon"], case["k"])
-        assert caught.value.name == case["expect"]
+        with pytest.raises(ValueError, match=r"epsilon|outcomes"):
+            odds_of(case["epsilon"], case["g"])
 
 
 def blocks_of(fields: dict[str, Any]) -> list[primitives.CoreBlock]:
@@ -284,7 +284,9 @@ def test_profiles(case: dict[str, Any]) -> None:
     profile = make_profile(profile_table(case))
     assert profile.canonical() == case["canonical"]
     assert profile.id == case["id"]
-    made = [(b.form, b.weight, b.questions, b.symbols, b.domain * (b.form == 3), b.rule) for b in profile.blocks]
+    made = [
+        (b.form, b.weight, b.questions, b.symbols, b.domain * (b.form == 3), b.keep, b.change) for b in profile.blocks
+    ]
     assert made == blocks_of(case)
 
 

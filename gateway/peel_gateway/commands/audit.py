@@ -125,7 +125,7 @@ def _show_pardons(rows: Sequence[Pardon], as_json: bool) -> None:
 _AUDIT_COLUMNS = ["device", "cause", "restored", "reports", "time", "who", "reason"]
 _STILL_TO_DO = {
     "reused": "two boards had its keys; give one of them a new bundle (`peel fleet bundle FOLDER DEVICE`), or it is exposed again",
-    "rule": "its board must get the profile's epsilon (`peel fleet bundle FOLDER DEVICE`), or it is exposed again",
+    "rule": "its board must get the profile's odds (`peel fleet bundle FOLDER DEVICE`), or it is exposed again",
     "support": "its board must get sound firmware and its own keys, or it is exposed again",
     "structure": "its board must get sound firmware and its profile (`peel fleet bundle FOLDER DEVICE`), or it is exposed again",
     "statistics": "its tests start again: a device that does not randomize honestly is exposed again, after as many reports",

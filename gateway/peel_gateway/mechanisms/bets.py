@@ -7,10 +7,14 @@ the sentences about a device that it exposes. `screening.e_process` explains why
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import accumulate
 from types import MappingProxyType
+
+from peel_core.odds import Odds
 
 __all__ = [
     "BETS",
@@ -29,8 +33,6 @@ __all__ = [
     "both_ends",
     "up_to_half",
 ]
-
-_ONE = 2.0**31
 
 _LATE_SHARE = 1 / 8
 """The part of alpha for late reports. It is small: late reports are few, and a device that selects them is soon exposed."""
@@ -386,10 +388,8 @@ class Alphabet:
     mechanism: str
     units: int
     """The number of attributes, or hashes; 1 where there is nothing to assign."""
-    symbols: int
-    """The number of symbols that a report can say about a unit."""
-    rule: int
-    """R: a report says the true symbol with probability 1/symbols + (1 - 1/symbols) R/2^31."""
+    odds: Odds
+    """Of the coin: a report says the true symbol with probability keep/K, and each other one with probability change/K."""
     categories: int = 0
     """The categories behind the hashes."""
     digits: int = 0
@@ -401,14 +401,20 @@ class Alphabet:
         return self.units if self.mechanism == "harmony" else 1
 
     @property
+    def symbols(self) -> int:
+        """Return the number of symbols that a report can say about a unit."""
+        return self.odds.outcomes
+
+    @property
     def most(self) -> float:
-        """Return p: the probability of the true symbol."""
-        return (_ONE + (self.symbols - 1) * self.rule) / (self.symbols * _ONE)
+        """Return p, the probability of the true symbol, never rounded down: a bound below it would cost honest devices."""
+        p = Fraction(self.odds.keep, self.odds.total)
+        return float(p) if Fraction(float(p)) >= p else math.nextafter(float(p), 1.0)
 
     @property
     def least(self) -> float:
-        """Return q: the probability of any other symbol."""
-        return (_ONE - self.rule) / (self.symbols * _ONE)
+        """Return q, the probability of any other symbol, to the nearest double: the kernel rounds up each bound that it adds q to."""
+        return self.odds.change / self.odds.total
 
 
 def bets_on(alphabets: Sequence[Alphabet], weights: Sequence[int] = ()) -> Bets:

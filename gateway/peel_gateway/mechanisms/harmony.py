@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Signs, by Harmony (Nguyen et al. 2016): the device tosses a sign with mean (R/2^31) x for a reading x on [-1, 1].
+"""Signs, by Harmony (Nguyen et al. 2016): the device tosses a sign with mean x/c for a reading x on [-1, 1].
 
-With c = 2^31/R, a question that n_j of N reports answered has the mean ::
+With c = K/(keep - change) of the coin's odds, a question that n_j of N reports answered has the mean ::
 
     ratio    m_j = c (plus_j - minus_j) / n_j            n_j = plus_j + minus_j
     plain    m_j = c k (plus_j - minus_j) / N            N = sum_j n_j     (Horvitz-Thompson)
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Block
+from peel_core.odds import Odds
 from peel_gateway.mechanisms.base import Form
 from peel_gateway.mechanisms.bets import Alphabet, Bets, bets_on
 from peel_gateway.mechanisms.intervals import Z95
@@ -26,8 +27,6 @@ __all__ = ["SIGNS", "harmony_bets", "plain_means"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-_ONE = 2.0**31
 
 
 def plain_means(block: Block, slots: int, total: float, plus: Floats, minus: Floats) -> tuple[Floats, Floats, Floats]:
@@ -40,7 +39,7 @@ def plain_means(block: Block, slots: int, total: float, plus: Floats, minus: Flo
     if total == 0:
         none = np.full(block.questions, np.nan)
         return none, none, none
-    scale, k = _ONE / block.rule, slots / block.weight
+    scale, k = block.cap, slots / block.weight
     mean = np.clip(scale * k * (plus - minus) / total, -1, 1)
     square = Z95**2 / total
     half = np.sqrt(square * ((1 + square) * k * scale**2 - mean**2))
@@ -57,10 +56,10 @@ class _Signs(Form):
         return np.asarray(sign > 0, dtype=np.int64)
 
     def alphabet(self, block: Block) -> Alphabet:
-        return Alphabet(mechanism="harmony", units=block.units, symbols=2, rule=block.rule)
+        return Alphabet(mechanism="harmony", units=block.units, odds=block.odds)
 
     def chances(self, block: Block) -> tuple[float, float]:
-        return (_ONE - block.rule) / (2 * _ONE), (_ONE + block.rule) / (2 * _ONE)
+        return block.change / block.odds.total, block.keep / block.odds.total
 
     def speaking(self, block: Block, cell: Ints, weight: Floats) -> Floats:
         return np.bincount(cell, weight, block.questions).astype(np.float64, copy=False)
@@ -69,6 +68,6 @@ class _Signs(Form):
 SIGNS = _Signs()
 
 
-def harmony_bets(units: int, rule: int) -> Bets:
+def harmony_bets(units: int, odds: Odds) -> Bets:
     """Return the bets on devices with so many questions answered by signs."""
-    return bets_on([Alphabet(mechanism="harmony", units=units, symbols=2, rule=rule)])
+    return bets_on([Alphabet(mechanism="harmony", units=units, odds=odds)])

@@ -94,7 +94,7 @@ class Verdict(enum.IntEnum):
     )  # fmt: skip
     REUSED = 9, Layer.FRESHNESS, Blame.DEVICE, False, "Another body under a number that was used before."
     FLOOD = 10, Layer.FRESHNESS, Blame.DEVICE, False, "Its number is ahead of what quota and time allow."
-    RULE = 11, Layer.RULE, Blame.DEVICE, True, "Tossed with another budget than the profile's."
+    RULE = 11, Layer.RULE, Blame.DEVICE, True, "Tossed with other odds than the profile's."
     SUPPORT = (
         12, Layer.SUPPORT, Blame.DEVICE, True,
         "A codeword for another question than the number assigns, or for none.",

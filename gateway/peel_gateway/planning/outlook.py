@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from peel_core.kinds import CHOICE
-from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_core.odds import EPSILON_ONE, odds_of
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import BEST_EPSILON, DAY, Task, composed_epsilon, half_width, reports_for, seconds_for
 
@@ -197,7 +197,7 @@ def _about_size(task: Task) -> Iterator[str]:
             "as wide as with one: leave out attributes and thresholds that you do not need, or split the fleet into several profiles"
         )
     for question in subject.questions(task.epsilon):
-        cap = RULE_ONE / rule(int(task.epsilon * EPSILON_ONE), question.outcomes)
+        cap = odds_of(int(task.epsilon * EPSILON_ONE), question.outcomes).cap
         if question.form == CHOICE and cap > _LARGE_CAP:
             name = subject.attributes[question.attribute].name
             yield f"{name}: one forged answer counts for {cap:.0f} honest ones before it is exposed: use kind hashed, or merge categories"

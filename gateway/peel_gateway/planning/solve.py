@@ -18,8 +18,8 @@ __all__ = ["Given", "PlanError", "Solved", "solve"]
 
 DEVICES, INTERVAL, EPSILON = 100, 900.0, 1.0
 """Defaults."""
-LEAST_EPSILON, MOST_EPSILON = 1e-6, 16.0
-"""The limits of epsilon in profiles."""
+LEAST_EPSILON, MOST_EPSILON = 0.005, 5.5
+"""Every epsilon between them has odds, for any number of outcomes."""
 
 
 class PlanError(Exception):
@@ -174,7 +174,7 @@ def _best_of_budget(given: Given, task: Task, half: float) -> Task:
 
 
 def _solve_epsilon(given: Given, task: Task, half: float) -> Task:
-    """Find the least sufficient epsilon by bisection: for every mechanism the spread falls as epsilon grows."""
+    """Find a small sufficient epsilon by bisection: the spread falls as epsilon grows, but for the steps between odds."""
     low, high = 0.0, MOST_EPSILON
     if half_width(replace(task, epsilon=high), given.within_s) > half:
         best = half_width(replace(task, epsilon=high), given.within_s)

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from peel_core import Profile, choice
 from peel_core.fields import MICRO
 from peel_core.kinds import HASHED, KINDS, SIGN, Attribute, Question, kind_for_categories
-from peel_core.primitives import EPSILON_ONE
+from peel_core.odds import EPSILON_ONE
 from peel_gateway.mechanisms.intervals import Z95
 
 __all__ = ["BEST_EPSILON", "DAY", "Subject", "Task", "composed_epsilon", "half_width", "reports_for", "seconds_for"]

@@ -219,8 +219,6 @@ def _gamma(seed: int, width: int) -> npt.NDArray[np.float32]:
     return projection.reconstruction(seed, width)
 
 
-_ONE = 2.0**31
-
 _MOST_NAMES = 3
 
 
@@ -241,10 +239,8 @@ def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float)
 
 def _of_content(verdict: Verdict, evidence: Mapping[str, Any], profile: Profile, residual_limit: float) -> str | None:
     if verdict is Verdict.RULE:
-        used, meant = _told_apart(
-            *(_epsilon(evidence[key], profile, evidence["expected"]) for key in ("rule", "rule_expected"))
-        )
-        return f"It randomized its report with epsilon {used}; its profile requires {meant}."
+        used, meant = (_odds(evidence[key]) for key in ("rule", "rule_expected"))
+        return f"It randomized its report with odds of {used}; its profile requires {meant}."
     if verdict is Verdict.STRUCTURE:
         return (
             f"Its report is not a valid codeword: its reconstruction is {evidence['residual']:.2g} away from the nearest one; "
@@ -270,20 +266,12 @@ def _of_bet(bet: Mapping[str, Any], profile: Profile, alpha: float) -> str:
     return f"{seen}; an honest device does so at most {_percent(bet['bound'])} of the time. {_chance(alpha)}"
 
 
-def _epsilon(rule: int, profile: Profile, question: int) -> float:
-    """Return the epsilon of a randomization rule: the logarithm of its largest ratio of probabilities."""
-    tilt = min(rule / _ONE, 1 - 2.0**-32)
-    symbols = profile.questions[question].outcomes
-    return math.log((1 + (symbols - 1) * tilt) / (1 - tilt))
-
-
-def _told_apart(one: float, other: float) -> tuple[str, str]:
-    """Format two numbers with three digits, or with as many as show that they differ."""
-    for digits in range(3, 17):
-        texts = f"{one:.{digits}g}", f"{other:.{digits}g}"
-        if texts[0] != texts[1]:
-            break
-    return texts
+def _odds(rule: int) -> str:
+    """Return the odds that a frame states, with their epsilon; its four bytes if they are no odds."""
+    keep, change = rule & 0xFF, rule >> 8
+    if not 1 <= change < keep:
+        return f"0x{rule:08x}, which no coin has"
+    return f"{keep}:{change} (epsilon {math.log(keep / change):.3g})"
 
 
 def _column(profile: Profile, column: int) -> str:

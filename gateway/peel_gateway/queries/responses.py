@@ -477,6 +477,8 @@ class Attribute(TypedDict):
     name: str
     kind: str
     weight: Count
+    keep: Count
+    change: Count
     unit: NotRequired[str]
     low: NotRequired[float]
     high: NotRequired[float]

@@ -39,7 +39,7 @@ def lived(start_field: MakeField, tmp_path_factory: pytest.TempPathFactory) -> t
     gateway = field.new_gateway().start()
     field.publish(field.reports(SENT))
     field.wait_accepted(gateway, SENT)
-    field.publish(field.reports(MANY, devices=range(1, 1 + MANY), rule=5))
+    field.publish(field.reports(MANY, devices=range(1, 1 + MANY), odds=(5, 1)))
     gateway.wait_for(lambda: gateway.summary()["totals"]["exposed"] == MANY)
     assert gateway.stop() == 0
     return field, gateway

@@ -32,7 +32,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     gateway = field.new_gateway().start()
     field.publish(field.reports(200, devices=range(1, 19)))
     field.publish(field.reports(3, devices=[0x13]))
-    field.publish(field.reports(1, devices=[0x14], rule=field.profile.blocks[0].rule + 1))
+    field.publish(field.reports(1, devices=[0x14], odds=(9, 3)))
     gateway.wait_for(lambda: gateway.summary()["totals"]["generation"] and gateway.summary()["totals"]["exposed"] == 4)
     assert gateway.stop() == 0
     devices.write_text(known)

@@ -28,7 +28,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     gateway = field.new_gateway().start()
     field.publish(field.reports(200))
     field.wait_accepted(gateway, 200)
-    field.publish(field.reports(1, devices=[20], rule=5))
+    field.publish(field.reports(1, devices=[20], odds=(5, 1)))
     gateway.wait_for(lambda: gateway.summary()["totals"]["exposed"] == 1)
     assert gateway.stop() == 0
     return gateway
@@ -121,7 +121,7 @@ def test_what_a_pardon_has_left_withdrawn_is_so_in_the_file_and_in_the_list_of_d
     gateway = field.new_gateway().start()
     field.publish(field.reports(40, devices=[1, 2]))
     field.wait_accepted(gateway, 40)
-    field.publish(field.reports(1, devices=[2], rule=5))
+    field.publish(field.reports(1, devices=[2], odds=(5, 1)))
     gateway.wait_for(lambda: gateway.summary()["totals"]["exposed"] == 1)
     assert gateway.command("pardon", "2", "--reason", "a test", decision).returncode == 0
     field.publish(field.reports(10, devices=[2]))

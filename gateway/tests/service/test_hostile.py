@@ -55,7 +55,7 @@ def test_a_pardon_beside_the_running_gateway(field: Field) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(40, devices=[3, 4]))
     field.wait_accepted(gateway, 40)
-    field.publish(field.reports(1, devices=[3], rule=5))
+    field.publish(field.reports(1, devices=[3], odds=(5, 1)))
     gateway.wait_for(lambda: gateway.summary()["totals"]["exposed_devices"] == 1)
     done = gateway.command("pardon", "3", "--reason", "test profile", "--who", "ada", "--restore", "--json")
     assert done.returncode == 0, done.stderr
@@ -91,7 +91,7 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
     try:
         assert subscribed.wait(30)
         gateway = field.new_gateway().start()
-        field.publish(field.reports(1, devices=[3], rule=5))
+        field.publish(field.reports(1, devices=[3], odds=(5, 1)))
         gateway.wait_for(lambda: len(received["exposure"]) == 1)
         (told,) = received["exposure"]
         assert (told["device"], told["cause"], told["withdrawn"]) == ("00000003", "rule", True)
@@ -101,7 +101,7 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
         assert "device exposed" in gateway.log_tail(200)
         assert "00000003" in gateway.log_tail(200)
         for device in range(4, 4 + MANY):
-            field.publish(field.reports(1, devices=[device], rule=5))
+            field.publish(field.reports(1, devices=[device], odds=(5, 1)))
         gateway.wait_for(lambda: len(received["alarm"]) == 1)
         assert "many devices exposed" in gateway.log_tail(200)
         (alarm,) = received["alarm"]

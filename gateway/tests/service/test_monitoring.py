@@ -52,7 +52,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory, start_field: Any) -> str:
     field.write_alerts(ALERT)
     gateway = field.new_gateway(publish_seconds=0.3).start()
     field.publish(field.reports(300))
-    field.publish(field.reports(1, devices=[20], rule=5))
+    field.publish(field.reports(1, devices=[20], odds=(5, 1)))
     high = 'peel_estimate_high{name="temperature",profile="climate",tag='
     gateway.wait_for(lambda: f'{high}""' in gateway.fetch("/metrics"))
     gateway.wait_for(lambda: f'{high}"roof \\"2\\""' in gateway.fetch("/metrics"))

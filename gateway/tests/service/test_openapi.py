@@ -50,7 +50,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, start_field: MakeField) ->
     forged = [(topic, bytes([*payload[:-1], payload[-1] ^ 1])) for topic, payload in field.reports(1, devices=[1])]
     status = (field.topic(1).replace("/report", "/status"), json.dumps({"state": "online", "left": 7}).encode())
     field.publish([*field.reports(100, devices=range(1, 18)), *forged, status])
-    field.publish(field.reports(2, devices=[19, 20], rule=field.profile.blocks[0].rule + 1))
+    field.publish(field.reports(2, devices=[19, 20], odds=(9, 3)))
     gateway.wait_for(lambda: _settled(gateway))
     assert gateway.stop() == 0
     pardon = gateway.command("pardon", "13", "--reason", "wrong bundle", "--who", "ada")

@@ -83,7 +83,7 @@ def test_estimates_and_summary_are_published_and_kept_by_the_broker(field: Field
         (temperature, _) = roof["estimates"]
         assert (roof["window"], temperature["too_few"], temperature["value"]) == ("30d", True, None)
         assert temperature["low"] < temperature["high"], "what is known is told all the same"
-        field.publish(field.reports(1, devices=[7], rule=5))
+        field.publish(field.reports(1, devices=[7], odds=(5, 1)))
         wait_until(lambda: subscriber.document(f"{BASE}/summary")["states"]["exposed"] == 1)
         assert subscriber.document(f"{BASE}/summary")["refused"] == 1
         assert not [topic for topic in subscriber.last if topic.startswith("homeassistant/")], "nobody asked for it"

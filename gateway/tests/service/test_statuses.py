@@ -93,7 +93,7 @@ def _fleet_list(gateway: GatewayProcess) -> Any:
 def test_states_are_told_apart(field: Field) -> None:
     gateway = field.new_gateway(health_silent_seconds=2.0).start()
     field.publish(field.reports(2, devices=[1, 2]))
-    field.publish(field.reports(1, devices=[4], rule=5))
+    field.publish(field.reports(1, devices=[4], odds=(5, 1)))
     say(field, 2, **BIRTH | {"interval_ms": 3_600_000})
     say(field, 5, **BIRTH | {"state": "stopped", "entropy": 0})
     say(field, 6, **BIRTH | {"left": 0})

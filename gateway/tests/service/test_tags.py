@@ -51,7 +51,7 @@ def test_a_tag_is_estimated_as_if_there_were_nobody_else(field: Field) -> None:
     field.publish(field.reports(180, devices=SOUTH))
     for gateway, accepted in ((everything, 480), (south_only, 180)):
         field.wait_accepted(gateway, accepted)
-    field.publish(field.reports(1, devices=[20], rule=5))  # and with it device 20 is withdrawn
+    field.publish(field.reports(1, devices=[20], odds=(5, 1)))  # and with it device 20 is withdrawn
     for gateway in (everything, south_only):
         gateway.wait_for(partial(has_exposed, gateway))
     for spelling in ("Süd 2", "Su\u0308d 2"):

@@ -61,7 +61,7 @@ def hook(*codes: int) -> Iterator[Hook]:
 
 
 def expose(field: Field, device: int) -> None:
-    field.publish(field.reports(1, devices=[device], rule=5))
+    field.publish(field.reports(1, devices=[device], odds=(5, 1)))
 
 
 def calls(gateway: GatewayProcess, result: str) -> float:

@@ -122,7 +122,7 @@ def test_the_wide_alarm_counts_the_devices_that_all_workers_expose(pool: WorkerP
     workers = pool.start(2)
     pool.wait_shared(*workers)
     many = [1, 2, 3, 4, 5, 6]
-    pool.field.publish(pool.field.reports(len(many), devices=many, rule=3))
+    pool.field.publish(pool.field.reports(len(many), devices=many, odds=(3, 1)))
 
     def total(worker: GatewayProcess, metric: str) -> float:
         lines = worker.fetch("/metrics").splitlines()

@@ -139,10 +139,10 @@ class Field(Site):
         count: int,
         *,
         devices: Sequence[int] | None = None,
-        rule: int | None = None,
+        odds: tuple[int, int] | None = None,
         readings: Sequence[int] = (0, 0),
     ) -> list[tuple[str, bytes]]:
-        """Fresh reports, one frame per message, from the devices in turn; `rule` is another than the profile's.
+        """Fresh reports, one frame per message, from the devices in turn; `odds` are other than the profile's.
 
         `readings` are Q15, one for each question.
         """
@@ -155,7 +155,7 @@ class Field(Site):
         ids = np.array(who, np.uint32)
         keys = self.keys(ids, numbers)
         rows = np.tile(np.array(readings, np.int32), (count, 1))
-        frames = encode_many(self.profile, ids, keys, numbers, rows, entropy=self._chance.bytes(64), rule=rule)
+        frames = encode_many(self.profile, ids, keys, numbers, rows, entropy=self._chance.bytes(64), odds=odds)
         return [(self.topic(device), frame.tobytes()) for device, frame in zip(who, frames, strict=True)]
 
     def reports_of(self, name: str, attributes: str, readings: Sequence[int], count: int) -> list[tuple[str, bytes]]:

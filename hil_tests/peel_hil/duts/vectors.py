@@ -32,6 +32,7 @@ RECEIPT_FILE = REPOSITORY / "firmware" / "peel_device" / "receipt.py"
 
 OFF_BOARDS = {
     "profile_bad": "profiles are checked where they are written; a bundle has only the values derived from one",
+    "odds": "chosen where the profile is written; a bundle has keep and change",
     "hash_symbols": "chosen where the profile is written; a bundle has the number of symbols",
     "keys_bad_salt": "a device gets its keys, and no salt",
 }
@@ -42,7 +43,7 @@ _APPLICATION = ("keys_bad", "topics")
 _FAMILIES = ("encode_bad", "frame_bad", "keys_bad_salt", "keys_bad", "profile_bad", "receipt_bad")
 # Faults that a frame shows by itself. The others need a reader that knows devices and profiles, and no device reads unsealed frames.
 _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
-_UNUSED = ("note", "count", "word", "threshold", "rejected", "hash", "hashed")
+_UNUSED = ("note", "count", "word", "u", "rounded", "rejected", "hash", "hashed")
 _BATCH_CHARACTERS = 3000
 _LONG_LIST = 32
 _PART_CHARACTERS = 1024  # of a long list in one string: a small heap has no large free block

@@ -13,8 +13,8 @@ import click
 
 from peel_core import Profile, ProfileError, choice, load_profile, parse_profile, projection
 from peel_core.kinds import KINDS, Attribute
-from peel_core.primitives import MAX_WIDTH, RULE_ONE
-from peel_core.primitives import rule as core_rule
+from peel_core.odds import variance_cost
+from peel_core.primitives import MAX_WIDTH
 from peel_gateway.exits import Exit
 from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.task import Subject, Task
@@ -89,6 +89,8 @@ def new(
     click.echo(
         f"{path}: {made.name}, id {made.id:08x}, {counted(len(made.questions), 'question')}, {made.frame_bytes} bytes per report"
     )
+    for sentence in _odds_lines(made):
+        click.echo(sentence)
     for attribute in made.attributes:
         if not KINDS[attribute.kind].numeric:
             click.echo(_why(attribute, made.epsilon_q20))
@@ -199,11 +201,10 @@ def _facts(loaded: Profile) -> dict[str, Any]:
 
 
 def _attribute_facts(loaded: Profile, place: int) -> dict[str, Any]:
-    """Return an attribute with its kind, its questions and the rule of their coins."""
+    """Return an attribute with its kind, its questions and the odds of their coins."""
     attribute = loaded.attributes[place]
     mine = [question for question in loaded.questions if question.attribute == place]
-    rule = core_rule(loaded.epsilon_q20, mine[0].outcomes)
-    keep = rule / RULE_ONE
+    odds = loaded.attribute_odds[place]
     return {
         "name": attribute.name,
         "kind": attribute.kind,
@@ -211,9 +212,10 @@ def _attribute_facts(loaded: Profile, place: int) -> dict[str, Any]:
         "weight": attribute.weight,
         "questions": len(mine),
         "share_of_reports": round(sum(question.weight for question in mine) / loaded.slots, 6),
-        "rule": rule,
-        "likeliest_face": round(keep + (1 - keep) / mine[0].outcomes, 6),
-        "cap": round(1 / keep, 3),
+        "odds": str(odds),
+        "epsilon": round(odds.epsilon, 6),
+        "likeliest_face": round(odds.likeliest, 6),
+        "cap": round(odds.cap, 3),
     }
 
 
@@ -251,7 +253,8 @@ def _attribute_line(row: dict[str, Any]) -> str:
     about = about or f"{row['domain']:,} categories"
     return (
         f"{row['name']}: {row['kind']}: {about}: {counted(row['questions'], 'question')}, "
-        f"{row['share_of_reports']:.0%} of reports, rule {row['rule']} (true face {row['likeliest_face']:.1%}, cap {row['cap']:g})"
+        f"{row['share_of_reports']:.0%} of reports, odds {row['odds']}, epsilon {row['epsilon']:.3f} "
+        f"(true face {row['likeliest_face']:.1%}, cap {row['cap']:g})"
     )
 
 
@@ -285,6 +288,15 @@ def _searched(draft: Draft) -> str:
             text = replace(draft, progress=lambda _tried: bar.update(1)).text()
         bar.update(1000)
     return text
+
+
+def _odds_lines(made: Profile) -> list[str]:
+    """Return a line per coin: its odds, their epsilon, and their variance compared with that of the epsilon asked for."""
+    return [
+        f"odds {odds} for {odds.outcomes} outcomes: epsilon {odds.epsilon:.3f}, variance {variance_cost(odds, made.epsilon_q20):+.1%} "
+        f"against epsilon {made.epsilon:.4g}"
+        for odds in sorted({*made.attribute_odds}, key=lambda odds: odds.outcomes)
+    ]
 
 
 def _why(attribute: Attribute, epsilon_q20: int) -> str:

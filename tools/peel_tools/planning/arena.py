@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from peel_core import hash_family
 from peel_core.hashing import hashed
-from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_core.odds import EPSILON_ONE, odds_of
 from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
 from peel_gateway.mechanisms.harmony import harmony_bets
 from peel_gateway.screening.e_process import EProcess
@@ -72,9 +72,9 @@ class HarmonyArena(Arena):
     def __init__(self, epsilon: float, k: int, alpha: float = ALPHA) -> None:
         self.alpha = alpha
         self.k = k
-        self.rule = rule(round(epsilon * EPSILON_ONE), 2)
-        self.bias = self.rule / RULE_ONE
-        self.e_process = EProcess(harmony_bets(k, self.rule), alpha)
+        odds = odds_of(round(epsilon * EPSILON_ONE), 2)
+        self.bias = odds.true_share
+        self.e_process = EProcess(harmony_bets(k, odds), alpha)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.k, n)
@@ -109,9 +109,9 @@ class KrrArena(Arena):
     def __init__(self, epsilon: float, k: int, alpha: float = ALPHA) -> None:
         self.alpha = alpha
         self.k = k
-        self.rule = rule(round(epsilon * EPSILON_ONE), k)
-        self.truth = self.rule / RULE_ONE
-        self.e_process = EProcess(krr_bets(k, self.rule), alpha)
+        odds = odds_of(round(epsilon * EPSILON_ONE), k)
+        self.truth = odds.true_share
+        self.e_process = EProcess(krr_bets(odds), alpha)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return np.zeros(n, np.int64)
@@ -154,9 +154,9 @@ class HashingArena(Arena):
         self.symbols = hash_family.symbols(round(epsilon * EPSILON_ONE))
         self.hashes = hash_family.hash_count(self.symbols, domain)
         digits = hash_family.digits(self.symbols, domain)
-        self.rule = rule(round(epsilon * EPSILON_ONE), self.symbols)
-        self.truth = self.rule / RULE_ONE
-        self.e_process = EProcess(hashing_bets(domain, self.symbols, digits, self.rule), alpha)
+        odds = odds_of(round(epsilon * EPSILON_ONE), self.symbols)
+        self.truth = odds.true_share
+        self.e_process = EProcess(hashing_bets(domain, digits, odds), alpha)
 
     def assign(self, rng: Generator, n: int) -> Ints:
         return rng.integers(0, self.hashes, n)

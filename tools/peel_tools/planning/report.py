@@ -13,7 +13,7 @@ from typing import Any
 
 from peel_core import Profile
 from peel_core.frame import frame_bytes
-from peel_core.primitives import EPSILON_ONE
+from peel_core.odds import EPSILON_ONE
 from peel_core.profile import DEFAULT_WIDTH, even_interval
 from peel_gateway.planning.outlook import YEAR_DAYS, outlook, rounded
 from peel_gateway.planning.solve import Solved

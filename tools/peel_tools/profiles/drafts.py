@@ -15,7 +15,8 @@ import numpy as np
 
 from peel_core import Profile, parse_profile, projection
 from peel_core.kinds import kind_for_categories
-from peel_core.primitives import EPSILON_ONE, MAX_WIDTH
+from peel_core.odds import EPSILON_ONE
+from peel_core.primitives import MAX_WIDTH
 from peel_core.profile import DEFAULT_WIDTH
 from peel_tools.profiles.dataset import NAME_BYTES, Column, Dataset, DatasetError, read_number
 

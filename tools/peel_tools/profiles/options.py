@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from peel_core.kinds import KINDS, Attribute
-from peel_core.primitives import EPSILON_ONE
+from peel_core.odds import EPSILON_ONE
 from peel_tools.profiles.drafts import Row
 
 __all__ = ["ATTRIBUTE_OPTIONS", "attribute_options", "check_epsilon", "options_of"]

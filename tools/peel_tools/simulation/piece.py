@@ -76,7 +76,7 @@ class Identity:
 def sealed_frame(
     profile: Profile, device: int, number: int, key: bytes, trits: bytes, rule: int | None = None
 ) -> bytes:
-    """Return a sealed frame with any content, by default with the rule of the first question."""
+    """Return a sealed frame with any content, by default with the odds of the first question."""
     front = header(profile=profile.id, device=device, number=number)
     text = struct.pack("<I", profile.blocks[0].rule if rule is None else rule) + trits
     body, tag = ascon_seal(key, front, b"", text)

@@ -16,7 +16,8 @@ from peel_core.frame import DEVICE, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
 from peel_core.hashing import hashed
 from peel_core.keys import KEY_BYTES
 from peel_core.kinds import CHOICE, HASHED, SIGN
-from peel_core.primitives import EPSILON_ONE, codeword, rule
+from peel_core.odds import EPSILON_ONE, odds_of
+from peel_core.primitives import codeword
 from peel_tools.simulation.piece import Identity, Piece, noisy_codeword, sealed_frame, unsealed_frame
 
 __all__ = [
@@ -55,6 +56,8 @@ __all__ = [
 
 _JUMP_SECONDS = 10 * 365 * 86400
 """The time by which a flooding device jumps ahead of its quota. Its bundle lasts for twenty years."""
+_MOST_BUDGET = int(5.5 * EPSILON_ONE)
+"""The largest epsilon that a device claims to toss with."""
 _CATEGORY = 1
 """The category of targeted attacks. It is not 0, which every hash maps to itself."""
 BIAS = 0.95
@@ -236,9 +239,9 @@ def flood(piece: Piece, shop: Workshop) -> list[Piece]:
 def budget(piece: Piece, shop: Workshop) -> list[Piece]:
     """Toss with twice the epsilon and say so in the frame. The estimate would be pulled outwards."""
     profile = shop.identities[piece.device].profile
-    epsilon = min(2 * profile.epsilon_q20, 16 * EPSILON_ONE)
+    odds = odds_of(min(2 * profile.epsilon_q20, _MOST_BUDGET), _block(piece, shop).outcomes)
     trits = codeword(profile.seed, profile.width, piece.index, int(piece.sign < 0))
-    return [piece.turned("budget", _resealed(piece, shop, trits, rule(epsilon, _block(piece, shop).outcomes)))]
+    return [piece.turned("budget", _resealed(piece, shop, trits, odds.rule))]
 
 
 def target(piece: Piece, shop: Workshop) -> list[Piece]:

@@ -48,7 +48,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     expect(page.locator("#history-chart svg")).to_be_visible()
     expect(page.locator("#history-chart .band")).to_have_count(1)  # one moment has an interval too
 
-    field.publish(field.reports(1, devices=[20], rule=field.profile.blocks[0].rule + 1))
+    field.publish(field.reports(1, devices=[20], odds=(9, 3)))
     case = page.locator("#exposed-list .case")
     expect(case).to_contain_text("00000014")
     expect(case.locator(".sentence")).to_contain_text("It randomized its report with epsilon")
@@ -73,7 +73,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
 def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(200, devices=range(1, 20)))
-    field.publish(field.reports(1, devices=[20], rule=field.profile.blocks[0].rule + 1))
+    field.publish(field.reports(1, devices=[20], odds=(9, 3)))
     page = open_page(gateway.url)
     page.get_by_role("button", name="soil").click()
     expect(page.locator("#history-note")).to_contain_text("soil")

@@ -195,11 +195,11 @@ def test_a_failing_sensor_is_named_in_the_list(field: Field, open_page: OpenPage
 def test_many_exposed_at_once_are_called_an_accident(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(20))
-    field.publish(field.reports(4, devices=[1, 2, 3, 4], rule=5))
+    field.publish(field.reports(4, devices=[1, 2, 3, 4], odds=(5, 1)))
     page = open_page(gateway.url)
     expect(page.locator("#lede")).to_contain_text("4 devices are exposed")
     expect(page.locator("#accident")).to_be_hidden()
-    field.publish(field.reports(1, devices=[5], rule=5))
+    field.publish(field.reports(1, devices=[5], odds=(5, 1)))
     expect(page.locator("#accident")).to_contain_text("5 of 20 devices were exposed for the same cause (rule)")
     expect(page.locator("#accident")).to_contain_text("looks like an accident")
     command = page.locator("#accident code").inner_text()
@@ -270,7 +270,7 @@ def test_a_crowd_is_searched_to_its_end(field: Field, open_page: OpenPage) -> No
 def test_news_leave_the_keyboard_where_it_is(field: Field, open_page: OpenPage) -> None:
     gateway = field.new_gateway().start()
     field.publish(field.reports(40, devices=range(1, 20)))
-    field.publish(field.reports(1, devices=[20], rule=field.profile.blocks[0].rule + 1))
+    field.publish(field.reports(1, devices=[20], odds=(9, 3)))
     page = open_page(gateway.url)
     page.get_by_role("button", name="00000014", exact=True).press("Enter")
     evidence = page.get_by_role("button", name=re.compile("^Evidence .* against 00000014"))

@@ -187,7 +187,10 @@ _ADVICE: dict[str, tuple[type[StoreError], str]] = {
     "53300": (StoreFailed, "the server has no connection left; raise max_connections or stop other clients"),
     "55P03": (StoreLocked, "another process writes this partition; stop it or wait"),
     "40P01": (StoreLocked, "another process writes this partition; stop it or wait"),
-    "25P03": (StoreAway, "this process paused within a transaction, and the server ended its session. Nothing was lost"),
+    "25P03": (
+        StoreAway,
+        "this process paused within a transaction, and the server ended its session. Nothing was lost",
+    ),
     "25006": (
         StoreFailed,
         "the server is read-only, perhaps a standby; name the primary (target_session_attrs=read-write)",

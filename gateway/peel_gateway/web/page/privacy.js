@@ -22,13 +22,13 @@ const shareOf = (attribute, { attributes }) =>
 
 // Largest standard error of the mean of a device's reports about one attribute, as a part of the range; as in docs/privacy.md.
 function errorAfter(reports, attribute, profile) {
-	const odds = Math.exp(profile.epsilon);
-	return (0.5 * ((odds + 1) / (odds - 1))) / Math.sqrt(reports * shareOf(attribute, profile));
+	const { keep, change } = attribute;
+	return (0.5 * ((keep + change) / (keep - change))) / Math.sqrt(reports * shareOf(attribute, profile));
 }
 
 // About how many reports it takes to tell a category that stays the same from another one.
 function reportsToTellApart(attribute, profile) {
-	const odds = Math.exp(profile.epsilon);
+	const odds = attribute.keep / attribute.change;
 	const symbols = attribute.symbols ?? attribute.categories.length;
 	const kept = odds / (odds + symbols - 1);
 	const other = attribute.kind === "hashed" ? 1 / symbols : (1 - kept) / (symbols - 1);
@@ -65,7 +65,7 @@ export function showPrivacy(page) {
 	if (!profile) return;
 	const { quota, period, lifetime } = profile;
 	const month = Math.min(Math.ceil((quota * MONTH) / period), lifetime ?? Infinity);
-	const likelier = Math.exp(profile.epsilon);
+	const likelier = Math.max(...profile.attributes.map(({ keep, change }) => keep / change));
 	byId("privacy-body").replaceChildren(
 		h(
 			"dl",

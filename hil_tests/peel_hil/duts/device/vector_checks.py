@@ -67,12 +67,6 @@ def _profile(core, case):
     yield int.from_bytes(core.hash("peel/1 profile", case["canonical"].encode(), 4), "little"), case["id"]
 
 
-def _rule(core, case):
-    yield _fault(core.rule, case["epsilon"], case["k"]), case["expect"]
-    if case["expect"] == "ok":
-        yield core.rule(case["epsilon"], case["k"]), case["rule"]
-
-
 def _words(data):
     return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
 
@@ -197,7 +191,6 @@ CHECKS = {
     "hash": _hash,
     "keys": _keys,
     "profile": _profile,
-    "rule": _rule,
     "drbg": _drbg,
     "sign": _perturb,
     "choice": _perturb,

@@ -111,9 +111,9 @@ def _cortex_m0() -> dict[str, int]:
 
 
 def _text_bytes(objects: list[Path]) -> int:
-    """Code and constants that stay when a program calls peel_rule, peel_drbg_seed and peel_encode: the linker decides."""
+    """Code and constants that stay when a program calls peel_drbg_seed, peel_encoder_check and peel_encode: the linker decides."""
     out = objects[0].parent / "device.elf"
-    keep = [f"-Wl,--undefined={name}" for name in ("peel_rule", "peel_drbg_seed", "peel_encoder_check", "peel_encode")]
+    keep = [f"-Wl,--undefined={name}" for name in ("peel_drbg_seed", "peel_encoder_check", "peel_encode")]
     flags = [
         "-mcpu=cortex-m0plus",
         "-mthumb",

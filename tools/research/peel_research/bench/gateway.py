@@ -42,7 +42,7 @@ def _reports_until_exposed(plus: float, k: int = 4, alpha: float = 1e-6) -> npt.
 def measure(rounds: int = engine.ROUNDS) -> dict[str, Any]:
     """The figures of ``peel bench gateway``; how fast the engine is, is what ``peel bench engine`` says."""
     engines = engine.measure(tuple(ENGINES.values()), rounds)
-    likeliest = (1 + bench_profile(4).blocks[0].rule / 2**31) / 2
+    likeliest = bench_profile(4).blocks[0].likeliest
     return {
         "reports_per_second": {name: engines[str(size)]["reports_per_s"] for name, size in ENGINES.items()},
         "median_reports_until_exposed": {

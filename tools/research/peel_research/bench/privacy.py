@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile, open_many
-from peel_core.primitives import RULE_ONE
 from peel_core.projection import reconstruct, reconstruction, search_seed
 from peel_gateway.planning.task import composed_epsilon
 from peel_tools.simulation.traces import to_q15
@@ -52,7 +51,7 @@ def _figures(profile: Profile, count: int, signs: list[Signs], reading: float) -
     (attribute,), (block,) = profile.attributes, profile.blocks
     half = (attribute.high - attribute.low) / 2
     means = np.concatenate([_means(each, count) for each in signs])
-    guesses = (attribute.high + attribute.low) / 2 + half * means * RULE_ONE / block.rule
+    guesses = (attribute.high + attribute.low) / 2 + half * means * block.cap
     truth = (2 * reading - attribute.high - attribute.low) / (2 * half)
     deviation = half * math.sqrt((block.cap**2 - truth**2) / count)
     return {

@@ -91,7 +91,7 @@ def test_ours_exposes_declared_budgets_and_tampering_and_says_so_of_no_hidden_on
         exposed = any(word in acts for word in ("the frame carries it", "any attribute", "coordinate", "bit changed"))
         assert row.recall.mean == (1 if exposed else 0), acts
         assert row.ratio is not None and (row.ratio.mean > 0) == exposed, acts
-    assert any("behind the right rule" in acts for acts in by_acts), "what is not exposed has to be in the table"
+    assert any("behind the right odds" in acts for acts in by_acts), "what is not exposed has to be in the table"
 
 
 def test_who_defends_nothing_names_nobody(rows: list[RatioRow]) -> None:

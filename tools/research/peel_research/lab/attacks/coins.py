@@ -21,7 +21,7 @@ __all__ = ["COIN_ATTACKS", "biased"]
 Ints = npt.NDArray[np.int64]
 
 _BUDGETS = 2.0
-_MOST_BUDGET = 16.0
+_MOST_BUDGET = 5.58
 _ASLEEP = 60
 """Honest numbers of a sleeper."""
 _PATTERN_TARGETS = 4
@@ -235,12 +235,12 @@ COIN_ATTACKS = (
         name="another_budget_declared",
         help="Twice the epsilon, and honest about it in the frame.",
         layer=Layer.RULE,
-        why="The frame carries the rule that its coin was tossed with.",
+        why="The frame states the odds that its coin was tossed with.",
         say=_doubled_declared,
     ),
     _coin(
         name="another_budget_hidden",
-        help="Twice the epsilon behind the right rule.",
+        help="Twice the epsilon behind the right odds.",
         layer=None,
         why="A coin with less noise is a lie about a reading further out, unless readings lie near an end of their range.",
         say=_doubled,
@@ -248,7 +248,7 @@ COIN_ATTACKS = (
     ),
     _coin(
         name="hardly_any_noise_hidden",
-        help="Epsilon 16 behind the right rule: hardly any noise.",
+        help="The largest epsilon behind the right odds: hardly any noise.",
         layer=None,
         why="It reports its reading with less noise. Where readings stay near an end of their range, that is less than any honest coin "
         "has, and is exposed. Elsewhere it is a lie about a reading further out.",

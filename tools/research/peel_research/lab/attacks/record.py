@@ -7,6 +7,7 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,10 @@ import numpy.typing as npt
 from peel_core import Profile
 from peel_core.hashing import hashed
 from peel_core.kinds import HASHED
-from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
+from peel_core.odds import Odds
 from peel_gateway.model.verdict import Layer
 from peel_research.lab.aim import ALL_FORMS, Aim, aims_at_kinds
+from peel_research.lab.mechanisms.devices import odds_near
 from peel_tools.simulation.tricks import Transform
 
 __all__ = ["Course", "LabAttack", "Lie", "Needs", "Place", "Say"]
@@ -77,7 +79,7 @@ class Course:
     sent: Bools
     """Reports that are sent at all, bool[A, M]."""
     rule: Ints
-    """The rule that each frame carries, int64[A, M]."""
+    """The odds that each frame states, as its four bytes: int64[A, M]."""
 
     @property
     def profile(self) -> Profile:
@@ -119,7 +121,7 @@ class Course:
 
     def tossed(self, epsilon: Floats) -> Course:
         """Answers that the mechanism gives with another budget for each device, float64[A]; the frames say nothing of it."""
-        told = self._rules(epsilon) / RULE_ONE
+        told = self._per_report([odds.true_share for odds in self._odds(epsilon)])
         if not self.aim.signed:
             other = self.rng.integers(0, self.aim.k, told.shape)
             own = self.symbol(self.value.astype(np.int64))
@@ -128,13 +130,17 @@ class Course:
         return self.saying(self.unit, np.where(plus, 1, -1))
 
     def declaring(self, epsilon: Floats) -> Course:
-        """The same answers in frames that carry the rule of these budgets, float64[A]."""
-        return replace(self, rule=np.where(self.aimed, self._rules(epsilon), self.rule))
+        """The same answers in frames that state the odds of these budgets, float64[A]."""
+        declared = self._per_report([odds.rule for odds in self._odds(epsilon)])
+        return replace(self, rule=np.where(self.aimed, declared, self.rule))
 
-    def _rules(self, epsilon: Floats) -> Ints:
-        """The rule of each report about the aim, int64[A, M]."""
-        rules = [rule(round(each * EPSILON_ONE), self.aim.block.outcomes) for each in epsilon.tolist()]
-        return np.broadcast_to(np.array(rules, np.int64)[:, None], self.unit.shape)
+    def _odds(self, epsilon: Floats) -> list[Odds]:
+        """The odds of each device."""
+        return [odds_near(each, self.aim.block.outcomes) for each in epsilon.tolist()]
+
+    def _per_report(self, values: list[Any]) -> npt.NDArray[Any]:
+        """Repeat a value of each device for all its reports, [A, M]."""
+        return np.broadcast_to(np.array(values)[:, None], self.unit.shape)
 
 
 Say = Callable[[Course], Course]

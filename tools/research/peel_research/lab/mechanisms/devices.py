@@ -13,17 +13,24 @@ from peel_core import hash_family
 from peel_core.batch import perturb_many
 from peel_core.hashing import hashed, supports
 from peel_core.kinds import CHOICE, HASHED, SIGN
-from peel_core.primitives import EPSILON_ONE, READING_ONE, RULE_ONE, CoreBlock
-from peel_core.primitives import rule as core_rule
+from peel_core.odds import EPSILON_ONE, Odds, odds_of
+from peel_core.primitives import READING_ONE, CoreBlock
 from peel_research.lab.mechanisms.base import Categorical, Indicators, Mechanism, Natural, Reports
 from peel_research.lab.mechanisms.one_sign import OneSign
 from peel_research.lab.mechanisms.sampling import Floats, Ints
 
-__all__ = ["Harmony", "Krr", "LocalHashing", "RandomisedResponse"]
+__all__ = ["Harmony", "Krr", "LocalHashing", "RandomisedResponse", "odds_near"]
+
+_LEAST_EPSILON, _MOST_EPSILON = 0.005, 5.58
+
+
+def odds_near(epsilon: float, outcomes: int) -> Odds:
+    """Return the odds of an epsilon, or of the nearest one that has odds."""
+    return odds_of(int(min(max(epsilon, _LEAST_EPSILON), _MOST_EPSILON) * EPSILON_ONE), outcomes)
 
 
 class _OnDevices(Mechanism):
-    """Tosses the core's coins. Budgets are rounded down to 2^-20, readings to 2^-15, and the rule is rounded down, as on devices."""
+    """Tosses the core's coins. Budgets become odds, and readings are rounded to 2^-15, as on devices."""
 
     form: ClassVar[int]
     """The form of its questions in the core."""
@@ -40,19 +47,18 @@ class _OnDevices(Mechanism):
 
     @cached_property
     def keep(self) -> float:
-        """The rule R, as a number below 1: the share of tosses that the reading decides."""
-        return core_rule(self._epsilon_q20, self.outcomes) / RULE_ONE
+        """The share of tosses that the reading decides."""
+        return self._odds.true_share
 
-    @property
-    def _epsilon_q20(self) -> int:
-        return int(self.epsilon * EPSILON_ONE)
+    @cached_property
+    def _odds(self) -> Odds:
+        return odds_near(self.epsilon, self.outcomes)
 
     def _toss(
         self, words: NDArray[np.uint32], readings: NDArray[Any], rng: np.random.Generator, domain: int = 0
     ) -> tuple[Ints, Ints]:
-        rule = core_rule(self._epsilon_q20, self.outcomes)
         questions = self.symbols if self.form == SIGN else 1
-        blocks = [CoreBlock(self.form, 1, questions, self.symbols // questions, domain, rule)]
+        blocks = [CoreBlock(self.form, 1, questions, self.symbols // questions, domain, *self._odds[:2])]
         tossed = perturb_many(blocks, max(2, self.symbols), words, readings, entropy=rng.bytes(32))
         return tossed[0].astype(np.int64), tossed[1].astype(np.int64)
 
@@ -63,7 +69,7 @@ def _words(count: int, rng: np.random.Generator) -> NDArray[np.uint32]:
 
 
 class Harmony(_OnDevices, OneSign):
-    """A sign for one attribute, P(+) = 1/2 (1 + x tanh(eps/2)) (Nguyen et al. 2016). A report is (attribute, sign), int64[N, 2]."""
+    """A sign for one attribute, P(+) = 1/2 (1 + x (keep - change) / K) (Nguyen et al. 2016). A report is (attribute, sign), int64[N, 2]."""
 
     name = "harmony"
     form = SIGN
