@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from cases import delivery, encoder_faults, frames, payloads, primitives, profiles, reports
+from cases import coins, delivery, encoder_faults, frames, payloads, primitives, profiles, reports
 from cases.tools import Vectors
 
 OUT = Path(__file__).parent / "vectors"
@@ -28,7 +28,7 @@ def to_json(vectors: Vectors) -> str:
 
 
 def all_vectors() -> dict[str, Vectors]:
-    modules = (primitives, reports, encoder_faults, frames, payloads, profiles, delivery)
+    modules = (primitives, reports, encoder_faults, frames, payloads, profiles, delivery, coins)
     vectors = {maker.__name__.rstrip("_"): maker() for module in modules for maker in module.MAKERS}
     vectors |= {f"profile_bad_{fault}": profiles.profile_bad(fault) for fault in profiles.FAULTS}
     return vectors

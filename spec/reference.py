@@ -8,9 +8,10 @@ never run it with real keys.
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import cache
 
 # ---- 1. Conventions -------------------------------------------------------------------------------------------------
@@ -180,6 +181,7 @@ class BundleKeys:
     seal_key: bytes
     index_key: bytes
     receipt_key: bytes
+    coin_key: bytes
 
 
 def bundle_keys(master: bytes, fleet: str, device: int, first: int, salt: bytes) -> BundleKeys:
@@ -190,7 +192,7 @@ def bundle_keys(master: bytes, fleet: str, device: int, first: int, salt: bytes)
     refuse_if(len(salt) != 16, "salt")
     name = fleet.encode("ascii")
     material = master + bytes([len(name)]) + name + le(device, 4) + le(first, 6) + salt
-    return BundleKeys(*(hash_("peel/1 key", material + bytes([purpose]), 16) for purpose in (1, 2, 3)))
+    return BundleKeys(*(hash_("peel/1 key", material + bytes([purpose]), 16) for purpose in (1, 2, 3, 4)))
 
 
 # ---- 4. The random generator of a device (DRBG) ---------------------------------------------------------------------
@@ -893,6 +895,322 @@ def receipt_read(receipt_key: bytes, device: int, receipt: bytes) -> tuple[int, 
     refuse_if(receipt_tag(receipt_key, body) != tag, "seal")
     numbers = [from_le(body[at : at + 6]) for at in range(5, len(body), 6)]
     return numbers[0], list(zip(numbers[1::2], numbers[2::2], strict=True))
+
+
+# ---- 13. Verified coins ---------------------------------------------------------------------------------------------
+
+MAX_TABLE = 64
+CHILDREN = 4
+COIN_NONCE_BYTES = 13
+COIN_HASH_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Coin:
+    """The coin of one number: its odds and symbols, and the report that it belongs to."""
+
+    profile: int
+    device: int
+    number: int
+    keep: int
+    change: int
+    g: int
+
+    @property
+    def size(self) -> int:
+        """K, the number of outcomes in the table."""
+        return self.keep + (self.g - 1) * self.change
+
+
+def check_coin(coin: Coin) -> None:
+    refuse_if(not 1 <= coin.device <= MASK32, "device")
+    refuse_if(not 1 <= coin.number < 2**48, "number")
+    refuse_if(not (1 <= coin.change < coin.keep and coin.g >= 2 and coin.size <= MAX_TABLE), "coin")
+
+
+# 13.1 The table of a number
+
+
+@dataclass(frozen=True)
+class Table:
+    mask: int
+    shift: int
+    nonces: list[bytes]
+    outcomes: list[int]
+
+
+def coin_seed(secret: bytes, number: int) -> bytes:
+    return stream(secret, le(number, 6) + bytes(10), 16)
+
+
+def coin_words(seed: bytes) -> Iterator[int]:
+    """Yield the words from which mask and shift are drawn."""
+    for block in range(1, 256):
+        data = stream(seed, bytes([block]) + bytes(15), 16)
+        yield from (from_le(data[at : at + 4]) for at in range(0, 16, 4))
+
+
+def coin_draw(words: Iterator[int], bound: int) -> int:
+    bits = (bound - 1).bit_length()  # ceil(log2 bound)
+    return next(value for value in (word % 2**bits for word in words) if value < bound)
+
+
+def coin_table(coin: Coin, seed: bytes) -> Table:
+    check_coin(coin)
+    size, f = coin.size, pattern(coin.keep, coin.change, coin.g)
+    words = coin_words(seed)
+    mask = coin_draw(words, coin.g)
+    shift = coin_draw(words, size)
+    data = stream(seed, bytes(16), COIN_NONCE_BYTES * size)
+    nonces = [data[at : at + COIN_NONCE_BYTES] for at in range(0, len(data), COIN_NONCE_BYTES)]
+    return Table(mask, shift, nonces, [(mask + f[(shift + j) % size]) % coin.g for j in range(size)])
+
+
+def masked_answer(answer_: int, mask: int, g: int) -> int:
+    """Return d, which a report carries in place of s."""
+    return (answer_ - mask) % g
+
+
+def counted_answer(outcome: int, masked: int, g: int) -> int:
+    """Return s, as which an opened report counts."""
+    return (outcome + masked) % g
+
+
+# 13.2 Root and opening
+
+
+def coin_name(coin: Coin) -> bytes:
+    number = le(coin.profile, 4) + le(coin.device, 4) + le(coin.number, 6)
+    return number + bytes([coin.keep, coin.change, coin.g, 0, 0, 0])
+
+
+def coin_leaf(coin: Coin, j: int, outcome: int, nonce: bytes) -> bytes:
+    return hash_("peel/1 coin", coin_name(coin) + bytes([j, outcome]) + nonce, COIN_HASH_BYTES)
+
+
+def coin_node(coin: Coin, level: int, children: list[bytes]) -> bytes:
+    return hash_("peel/1 coin", coin_name(coin) + bytes([64 + level]) + b"".join(children), COIN_HASH_BYTES)
+
+
+def coin_levels(coin: Coin, table: Table) -> list[list[bytes]]:
+    """Return the nodes of all levels, from the leaves to the root."""
+    rows = zip(table.outcomes, table.nonces, strict=True)
+    levels = [[coin_leaf(coin, j, outcome, nonce) for j, (outcome, nonce) in enumerate(rows)]]
+    while len(levels[-1]) > 1:
+        below, level = levels[-1], len(levels)
+        groups = [below[at : at + CHILDREN] for at in range(0, len(below), CHILDREN)]
+        levels.append([coin_node(coin, level, group) for group in groups])
+    return levels
+
+
+def coin_root(coin: Coin, table: Table) -> bytes:
+    return coin_levels(coin, table)[-1][0]
+
+
+def coin_opening(coin: Coin, table: Table, i: int) -> bytes:
+    refuse_if(not 0 <= i < coin.size, "coin")
+    opening = bytes([table.outcomes[i]]) + table.nonces[i]
+    for nodes in coin_levels(coin, table)[:-1]:
+        first = i - i % CHILDREN
+        opening += b"".join(node for at, node in enumerate(nodes[first : first + CHILDREN], first) if at != i)
+        i //= CHILDREN
+    return opening
+
+
+def path_shape(size: int, i: int) -> list[tuple[int, int]]:
+    """Return, for each level below the root, how many children the path's node has, and which of them is on the path."""
+    shape = []
+    while size > 1:
+        shape.append((min(CHILDREN, size - (i - i % CHILDREN)), i % CHILDREN))
+        size, i = ceil_div(size, CHILDREN), i // CHILDREN
+    return shape
+
+
+def opening_bytes(size: int, i: int) -> int:
+    return 1 + COIN_NONCE_BYTES + sum((children - 1) * COIN_HASH_BYTES for children, _ in path_shape(size, i))
+
+
+def coin_verify(coin: Coin, root: bytes, i: int, opening: bytes) -> int:
+    """Return the outcome that an opening reveals."""
+    check_coin(coin)
+    refuse_if(not 0 <= i < coin.size, "coin")
+    refuse_if(len(opening) != opening_bytes(coin.size, i), "length")
+    refuse_if(opening[0] >= coin.g, "outcome")
+    nonce, rest = opening[1 : 1 + COIN_NONCE_BYTES], opening[1 + COIN_NONCE_BYTES :]
+    node = coin_leaf(coin, i, opening[0], nonce)
+    for level, (children, place) in enumerate(path_shape(coin.size, i), 1):
+        used = (children - 1) * COIN_HASH_BYTES
+        siblings = [rest[at : at + COIN_HASH_BYTES] for at in range(0, used, COIN_HASH_BYTES)]
+        node = coin_node(coin, level, [*siblings[:place], node, *siblings[place:]])
+        rest = rest[used:]
+    refuse_if(node != root, "root")
+    return opening[0]
+
+
+# 13.3 Messages and the receipt
+
+COMMITMENT = 1
+AUDIT_ANSWER = 2
+OPENING = 3
+BATCH = 32
+
+
+def batch_audits(coins: list[tuple[int, int, int]]) -> int:
+    """Return how many numbers of a batch are audited, for the coins (keep, change, g) of a profile."""
+    caps = [Fraction(keep + (g - 1) * change, keep - change) for keep, change, g in coins]
+    refuse_if(max(caps) > 10, "coin")
+    return 8 if max(caps) <= 3 else 16
+
+
+def message_body_bytes(type_: int, audits: int, opening: int) -> int:
+    """Return the size of a body; `opening` is the size of the profile's longest opening."""
+    return {COMMITMENT: BATCH * COIN_HASH_BYTES, AUDIT_ANSWER: 16 * audits, OPENING: opening}[type_]
+
+
+def message_seal(coin_key: bytes, type_: int, profile: int, device: int, number: int, body: bytes) -> bytes:
+    """Return a frame of type 1, 2 or 3."""
+    refuse_if(type_ not in (COMMITMENT, AUDIT_ANSWER, OPENING), "flags")
+    plain = header_bytes(Header(0, profile, device, number))
+    header = plain[:1] + bytes([type_]) + plain[2:]
+    sealed, tag = aead_seal(coin_key, header, b"", body)
+    return header + sealed + tag[:TAG_BYTES]
+
+
+def message_read(coin_key: bytes, size: int, frame: bytes) -> tuple[int, Header, bytes]:
+    """Return type, header and body of one whole frame whose body has `size` bytes."""
+    refuse_if(len(frame) < HEADER_BYTES, "length")
+    refuse_if(frame[0] >> 4 != 1, "version")
+    refuse_if(frame[0] & 15 != 0 or frame[1] not in (COMMITMENT, AUDIT_ANSWER, OPENING), "flags")
+    header = header_parse(frame[:1] + bytes(1) + frame[2:])
+    refuse_if(len(frame) != HEADER_BYTES + size + TAG_BYTES, "length")
+    refuse_if(header.device == 0, "device")
+    refuse_if(header.number == 0, "number")
+    nonce, rest = frame[:HEADER_BYTES], frame[HEADER_BYTES:]
+    return frame[1], header, aead_open(coin_key, nonce, b"", rest[:-TAG_BYTES], rest[-TAG_BYTES:])
+
+
+def padded_opening(opening: bytes, size: int) -> bytes:
+    return opening + bytes(size - len(opening))
+
+
+def opening_of(coin: Coin, i: int, body: bytes) -> bytes:
+    """Return the opening in the body of a message."""
+    length = opening_bytes(coin.size, i)
+    refuse_if(len(body) < length or any(body[length:]), "length")
+    return body[:length]
+
+
+CHALLENGE_RUNS = 64
+COIN_FIELDS_BYTES = 30
+
+
+@dataclass(frozen=True)
+class Challenge:
+    seed: bytes
+    runs: list[Run]
+
+
+@dataclass(frozen=True)
+class CoinReceipt:
+    """The content of a receipt for a device with a verified profile."""
+
+    upto: int
+    runs: list[Run]
+    era: bytes
+    approved: int
+    audit_first: int
+    audit: int
+    opened: int
+    challenge: Challenge | None
+
+
+def challenge_bytes(challenge: Challenge) -> bytes:
+    """Return the seed, the first number, and a distance and a length for each run."""
+    refuse_if(not 1 <= len(challenge.runs) <= CHALLENGE_RUNS, "length")
+    edges = [number for run in challenge.runs for number in run]
+    refuse_if(edges != sorted(edges) or not 1 <= edges[0] <= edges[-1] < 2**48, "number")
+    out, end = challenge.seed + le(edges[0], 6), edges[0]
+    for place, (first, last) in enumerate(challenge.runs):
+        distance, length = first - end, last - first + 1
+        refuse_if(distance > 0xFFFF or length > 0xFFFF or (distance == 0) != (place == 0), "number")
+        out += le(distance, 2) + le(length, 2)
+        end = last + 1
+    return out
+
+
+def challenge_parse(data: bytes) -> Challenge:
+    end, runs = from_le(data[16:22]), []
+    for at in range(22, len(data), 4):
+        first = end + from_le(data[at : at + 2])
+        end = first + from_le(data[at + 2 : at + 4])
+        runs.append((first, end - 1))
+    return Challenge(data[:16], runs)
+
+
+def coin_receipt_bytes(runs: int, challenge_runs: int) -> int:
+    return 11 + COIN_FIELDS_BYTES + 12 * runs + (22 + 4 * challenge_runs if challenge_runs else 0) + TAG_BYTES
+
+
+def coin_receipt_write(receipt_key: bytes, device: int, said: CoinReceipt) -> bytes:
+    plain = receipt_write(receipt_key, device, said.upto, said.runs)[:-TAG_BYTES]
+    asked = said.challenge
+    counts = bytes([len(said.runs), len(asked.runs) if asked else 0])
+    fields = said.era + le(said.approved, 6) + le(said.audit_first, 6) + le(said.audit, 4) + le(said.opened, 4)
+    body = bytes([1 << 4 | 1]) + plain[1:11] + fields + counts + plain[11:] + (challenge_bytes(asked) if asked else b"")
+    return body + receipt_tag(receipt_key, body)
+
+
+def coin_receipt_read(receipt_key: bytes, device: int, receipt: bytes) -> CoinReceipt:
+    refuse_if(len(receipt) < coin_receipt_bytes(0, 0), "length")
+    count, asked = receipt[39], receipt[40]
+    refuse_if(count > RECEIPT_RUNS or asked > CHALLENGE_RUNS, "length")
+    refuse_if(len(receipt) != coin_receipt_bytes(count, asked), "length")
+    refuse_if(receipt[0] != (1 << 4 | 1), "version")
+    refuse_if(from_le(receipt[1:5]) != device, "device")
+    body, tag = receipt[:-TAG_BYTES], receipt[-TAG_BYTES:]
+    refuse_if(receipt_tag(receipt_key, body) != tag, "seal")
+    end = 41 + 12 * count
+    numbers = [from_le(body[at : at + 6]) for at in range(41, end, 6)]
+    return CoinReceipt(
+        upto=from_le(body[5:11]),
+        runs=list(zip(numbers[::2], numbers[1::2], strict=True)),
+        era=body[11:19],
+        approved=from_le(body[19:25]),
+        audit_first=from_le(body[25:31]),
+        audit=from_le(body[31:35]),
+        opened=from_le(body[35:39]),
+        challenge=challenge_parse(body[end:]) if asked else None,
+    )
+
+
+def challenge_index(seed: bytes, number: int, size: int) -> int:
+    """Return i, the outcome that a challenge picks from the table of a number."""
+    return from_le(hash_("peel/1 coin index", seed + le(number, 6), 4)) * size // 2**32
+
+
+# 13.5 What a gateway does
+
+
+def challenge_key(master: bytes, fleet: str, era: bytes) -> bytes:
+    name = fleet.encode("ascii")
+    return hash_("peel/1 challenge key", master + bytes([len(name)]) + name + era, 16)
+
+
+def audit_of(key: bytes, header: bytes, roots: bytes, audits: int) -> int:
+    """Return the bitmap of a batch's audit. `header` and `roots` are those of its commitment."""
+    data = stream(hash_("peel/1 audit", key + header + roots, 16), bytes(16), 4 * BATCH)
+    chosen, left = 0, audits
+    for j in range(BATCH):
+        if from_le(data[4 * j : 4 * j + 4]) * (BATCH - j) // 2**32 < left:
+            chosen |= 1 << j
+            left -= 1
+    return chosen
+
+
+def challenge_seed(key: bytes, device: int, count: int, reports: list[tuple[int, bytes, int]]) -> bytes:
+    """Return c of the device's challenge number `count`. A report is its number, root and d."""
+    data = b"".join(le(number, 6) + root + bytes([masked]) for number, root, masked in reports)
+    return hash_("peel/1 challenge", key + le(device, 4) + le(count, 4) + data, 16)
 
 
 # ---- 6.3 The limits of the hash -------------------------------------------------------------------------------------

@@ -221,8 +221,9 @@ static void derive(uint8_t key[16], const peel_xof *shared, uint8_t purpose) {
   peel_wipe(&xof, sizeof xof);
 }
 
-void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
-                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, const uint8_t *salts, size_t count) {
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, uint8_t *coin_keys, const uint8_t master[32],
+                       const uint8_t *fleet, size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, const uint8_t *salts,
+                       size_t count) {
   peel_xof prefix;
   uint8_t len = (uint8_t)fleet_len;
   peel_hash_init(&prefix, "peel/1 key");
@@ -239,6 +240,7 @@ void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt
     derive(seal_keys + 16 * i, &shared, 1);
     derive(index_keys + 16 * i, &shared, 2);
     derive(receipt_keys + 16 * i, &shared, 3);
+    derive(coin_keys + 16 * i, &shared, 4);
     peel_wipe(&shared, sizeof shared);
   }
   peel_wipe(&prefix, sizeof prefix);

@@ -78,8 +78,9 @@ void peel_batch_index(uint32_t *out, uint8_t flags, uint32_t profile, const peel
 
 /* Derive the keys of count bundles (SPEC section 3), each given by device, first number and a salt of 16 bytes. fleet_len is at most
  * 255. */
-void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, const uint8_t master[32], const uint8_t *fleet,
-                       size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, const uint8_t *salts, size_t count);
+void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt_keys, uint8_t *coin_keys, const uint8_t master[32],
+                       const uint8_t *fleet, size_t fleet_len, const uint32_t *devices, const uint64_t *first_numbers, const uint8_t *salts,
+                       size_t count);
 
 /* Write the receipts of count devices, concatenated (SPEC section 11). Device i has the runs runs[run_ends[i-1] .. run_ends[i]]. out has
  * room for PEEL_RECEIPT_BYTES of each. Stops at the first failure: returns its code and sets failed to its position. */

@@ -61,11 +61,14 @@ static const char error_names[] =
     "odds: not 1 <= change < keep <= 255\0"
     "domain: not 2 to 65535 categories, or not for this form\0"
     "order: absorbing after squeezing\0"
+    "coin: no verified coin has these odds or symbols, or this index\0"
+    "outcome: the coin has no such outcome\0"
+    "root: the opening does not lead to it\0"
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
 
 /* Faults beyond enum peel_error, which C's types rule out but Python's do not. */
-enum { PEELCORE_E_VALUE = -17, PEELCORE_E_INDEX = -18 };
+enum { PEELCORE_E_VALUE = -20, PEELCORE_E_INDEX = -21 };
 
 static NORETURN void raise_code(int code) {
   static const char prefix[] = "peel: ";

@@ -71,7 +71,10 @@ enum peel_error {
   PEEL_E_ENTROPY = -13, /* entropy refused by the health check, or a generator that is unseeded or damaged */
   PEEL_E_ODDS = -14,    /* odds other than 1 <= change < keep */
   PEEL_E_DOMAIN = -15,  /* hashing fewer than 2 categories; a domain for another form */
-  PEEL_E_ORDER = -16    /* calls in the wrong order: absorb after squeeze */
+  PEEL_E_ORDER = -16,   /* calls in the wrong order: absorb after squeeze */
+  PEEL_E_COIN = -17,    /* odds or symbols that no verified coin has, or an index beyond its table */
+  PEEL_E_OUTCOME = -18, /* an opening reveals an outcome that the coin does not have */
+  PEEL_E_ROOT = -19     /* an opening does not lead to the root */
 };
 
 enum peel_form { PEEL_SIGN = 1, PEEL_CHOICE = 2, PEEL_HASHED = 3 };
@@ -262,6 +265,88 @@ int peel_receipt_write(uint8_t *out, size_t capacity, const uint8_t receipt_key[
  * Returns the number of runs, or PEEL_E_LENGTH, _VERSION, _DEVICE, _SEAL. */
 int peel_receipt_read(uint64_t *upto, peel_run runs[PEEL_MAX_RECEIPT_RUNS], const uint8_t receipt_key[16], uint32_t device,
                       const uint8_t *receipt, size_t len);
+
+/* ---- Verified coins (section 13) -------------------------------------------------------------------------------- */
+
+/* A number has a table of K = keep + (symbols - 1) * change outcomes, made from a secret seed. A device commits to the table's root,
+ * reports its masked answer, and opens the one outcome that the gateway picks. The name says which coin it is: profile, device,
+ * number, keep, change and symbols. All functions that take a name refuse a coin that no verified profile has (PEEL_E_COIN). */
+#define PEEL_MAX_TABLE 64
+#define PEEL_COIN_NAME_BYTES 20
+#define PEEL_COIN_HASH_BYTES 16    /* roots and nodes */
+#define PEEL_MAX_OPENING_BYTES 158 /* 14 and 3 siblings on each of 3 levels */
+#define PEEL_BATCH_NUMBERS 32      /* in one commitment */
+#define PEEL_MAX_CHALLENGE_RUNS 64
+
+/* Write the name of a coin. The header's flags are not part of it. Returns 0 or PEEL_E_FLAGS, _DEVICE, _NUMBER, _COIN. */
+int peel_coin_name(uint8_t name[20], const peel_header *header, uint32_t keep, uint32_t change, uint32_t symbols);
+
+/* Compute the seed of a number from the secret of its batch. */
+void peel_coin_seed(uint8_t seed[16], const uint8_t secret[16], uint64_t number);
+
+/* Mask an answer below symbols. Returns the masked answer, or PEEL_E_COIN (symbols out of range), _READING (answer out of range). */
+int peel_coin_mask(const uint8_t seed[16], uint32_t symbols, uint32_t answer);
+
+/* Compute the root of a table. Returns 0 or PEEL_E_COIN. */
+int peel_coin_root(uint8_t root[16], const uint8_t name[20], const uint8_t seed[16]);
+
+/* Return the size of the opening of an outcome, for a table of this size; it is largest for index 0. PEEL_E_COIN: no such outcome. */
+int peel_coin_opening_bytes(uint32_t size, uint32_t index);
+
+/* Open one outcome, and compute the root, so that the caller can compare it with the committed one before sending.
+ * Returns the opening's size, or PEEL_E_COIN, _LENGTH (capacity). */
+int peel_coin_open(uint8_t *out, size_t capacity, uint8_t root[16], const uint8_t name[20], const uint8_t seed[16], uint32_t index);
+
+/* Verify an opening of exactly len bytes against a root. Returns the outcome, or PEEL_E_COIN, _LENGTH, _OUTCOME, _ROOT. */
+int peel_coin_verify(const uint8_t root[16], const uint8_t name[20], uint32_t index, const uint8_t *opening, size_t len);
+
+/* Return the index that a challenge picks from a number's table of this size. */
+uint32_t peel_coin_index(const uint8_t challenge_seed[16], uint64_t number, uint32_t size);
+
+/* Frames of other types than a report, sealed with the bundle's coin key. A body has at most PEEL_MAX_MESSAGE_BODY_BYTES. */
+enum peel_message_type { PEEL_COMMITMENT = 1, PEEL_AUDIT_ANSWER = 2, PEEL_OPENING = 3 };
+
+#define PEEL_MAX_MESSAGE_BODY_BYTES 512
+#define PEEL_MESSAGE_BYTES(body) (PEEL_HEADER_BYTES + (body) + PEEL_TAG_BYTES)
+
+/* Build and seal a message; number in the header is the report's for an opening, otherwise the first of its batch.
+ * Returns its size, or PEEL_E_FLAGS (type, or a flag), _LENGTH, _DEVICE, _NUMBER. */
+int peel_message_seal(uint8_t *out, size_t capacity, const uint8_t coin_key[16], uint8_t type, const peel_header *header,
+                      const uint8_t *body, size_t len);
+
+/* Read the header of a message from the front of len bytes.
+ * Returns its type, or PEEL_E_LENGTH, _VERSION, _FLAGS (a flag, or no such type); other fields are not checked. */
+int peel_message_read(peel_header *header, const uint8_t *data, size_t len);
+
+/* Open exactly one message of exactly len bytes, whose body has size bytes. After PEEL_E_SEAL the body is wiped.
+ * Returns its type, or PEEL_E_LENGTH, _VERSION, _FLAGS, _DEVICE, _NUMBER, _SEAL. */
+int peel_message_open(uint8_t *body, size_t size, const uint8_t coin_key[16], const uint8_t *frame, size_t len);
+
+/* The fields that a receipt has besides those of section 11, for a device with a verified profile. */
+typedef struct {
+  uint8_t era[8];
+  uint64_t approved;
+  uint64_t audit_first; /* 0: no audit */
+  uint32_t audit;
+  uint32_t opened;
+  uint32_t challenge_runs; /* 0: no challenge */
+  uint8_t challenge_seed[16];
+} peel_coin_fields;
+
+/* Size of a receipt with this many settled runs, and runs of a challenge. */
+#define PEEL_COIN_RECEIPT_BYTES(runs, asked) (41 + 12 * (runs) + ((asked) ? 22 + 4 * (asked) : 0) + PEEL_TAG_BYTES)
+#define PEEL_MAX_COIN_RECEIPT_BYTES PEEL_COIN_RECEIPT_BYTES(PEEL_MAX_RECEIPT_RUNS, PEEL_MAX_CHALLENGE_RUNS)
+
+/* Write a receipt with coin fields. challenge has fields->challenge_runs runs, ascending and not adjacent; a run and the distance
+ * between two runs are at most 65535. Returns its size, or PEEL_E_LENGTH, _DEVICE, _NUMBER. */
+int peel_coin_receipt_write(uint8_t *out, size_t capacity, const uint8_t receipt_key[16], uint32_t device, uint64_t upto,
+                            const peel_run *runs, size_t count, const peel_coin_fields *fields, const peel_run *challenge);
+
+/* Read a receipt with coin fields. A run of length 0, which no gateway writes, ends before it begins.
+ * Returns the number of settled runs, or PEEL_E_LENGTH, _VERSION, _DEVICE, _SEAL. */
+int peel_coin_receipt_read(uint64_t *upto, peel_run runs[PEEL_MAX_RECEIPT_RUNS], peel_coin_fields *fields,
+                           peel_run challenge[PEEL_MAX_CHALLENGE_RUNS], const uint8_t receipt_key[16], uint32_t device,
+                           const uint8_t *receipt, size_t len);
 
 #ifdef __cplusplus
 }

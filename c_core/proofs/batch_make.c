@@ -8,7 +8,8 @@ static peel_encoder encoder;
 static peel_drbg drbg;
 static peel_block blocks[2];
 static uint32_t devices[2], indices[2], units[2], words[2 * 2], rows[WIDTH - 1];
-static uint8_t seal_keys[2 * 16], index_keys[2 * 16], receipt_keys[2 * 16], salts[2 * 16], minus[2], master[32], fleet[255];
+static uint8_t seal_keys[2 * 16], index_keys[2 * 16], receipt_keys[2 * 16], coin_keys[2 * 16], salts[2 * 16], minus[2], master[32],
+    fleet[255];
 static uint64_t numbers[2];
 static int32_t readings[2 * WIDTH], symbols[2];
 static int8_t trits[2 * (WIDTH - 1)], signs[2];
@@ -49,6 +50,6 @@ int main(void) {
   peel_batch_project(trits, WIDTH, rows, indices, minus, 2);
   peel_batch_index(units, ANY_U8(), ANY_U32(), blocks, Frama_C_size_t_interval(1, 2), devices, index_keys, numbers, 2);
   peel_batch_receipts(receipts, &failed, devices, receipt_keys, numbers, runs, run_ends, 2);
-  peel_batch_derive(seal_keys, index_keys, receipt_keys, master, fleet, ANY_SIZE(sizeof fleet), devices, numbers, salts, 2);
+  peel_batch_derive(seal_keys, index_keys, receipt_keys, coin_keys, master, fleet, ANY_SIZE(sizeof fleet), devices, numbers, salts, 2);
   return 0;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ascon-AEAD128 and Ascon-XOF128, from NIST SP 800-232. No tables and no branches on data, hence constant time. */
+#include "ascon.h"
+
 #include <string.h>
 
 #include "bytes.h"
@@ -170,6 +172,26 @@ void peel_ascon_stream(uint8_t *out, size_t out_len, const uint8_t key[16], cons
   wipe(s, sizeof s);
 }
 
+void peel_keystream_start(peel_keystream *stream, const uint8_t key[16], const uint8_t nonce[16]) {
+  aead_start(stream->s, key, nonce);
+  aead_absorb(stream->s, NULL, 0);
+  store64(stream->block, stream->s[0]);
+  store64(stream->block + 8, stream->s[1]);
+  stream->left = AEAD_RATE;
+}
+
+void peel_keystream_take(peel_keystream *stream, uint8_t *out, uint8_t len) {
+  uint8_t first = len < stream->left ? len : stream->left, rest = (uint8_t)(len - first);
+  memcpy(out, stream->block + AEAD_RATE - stream->left, first);
+  stream->left = (uint8_t)(stream->left - first);
+  if (rest == 0) return;
+  permute(stream->s, 8); /* zero text leaves the state's rate unchanged */
+  store64(stream->block, stream->s[0]);
+  store64(stream->block + 8, stream->s[1]);
+  memcpy(out + first, stream->block, rest);
+  stream->left = (uint8_t)(AEAD_RATE - rest);
+}
+
 /* ---- XOF ---- */
 
 void peel_xof_init(peel_xof *xof) {
@@ -185,9 +207,17 @@ static void count_byte(peel_xof *xof) { xof->fill = (uint8_t)((xof->fill + 1) % 
 
 int peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len) {
   if (xof->squeezing) return PEEL_E_ORDER;
-  for (size_t i = 0; i < len; i++) {
-    xof->s[0] ^= (uint64_t)data[i] << shift_of(xof);
-    count_byte(xof);
+  while (len > 0) {
+    if (xof->fill == 0 && len >= XOF_RATE) {
+      xof->s[0] ^= load64(data);
+      data += XOF_RATE;
+      len -= XOF_RATE;
+    } else {
+      xof->s[0] ^= (uint64_t)*data << shift_of(xof);
+      data++;
+      len--;
+      count_byte(xof);
+    }
     if (xof->fill == 0) permute(xof->s, 12);
   }
   return PEEL_OK;
@@ -199,10 +229,18 @@ void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len) {
     xof->squeezing = 1;
     xof->fill = 0;
   }
-  for (size_t i = 0; i < len; i++) {
+  while (len > 0) {
     if (xof->fill == 0) permute(xof->s, 12);
-    out[i] = (uint8_t)(xof->s[0] >> shift_of(xof));
-    count_byte(xof);
+    if (xof->fill == 0 && len >= XOF_RATE) {
+      store64(out, xof->s[0]);
+      out += XOF_RATE;
+      len -= XOF_RATE;
+    } else {
+      *out = (uint8_t)(xof->s[0] >> shift_of(xof));
+      out++;
+      len--;
+      count_byte(xof);
+    }
   }
 }
 

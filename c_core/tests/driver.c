@@ -16,6 +16,16 @@
  *   frame WIDTH KEY FRAME             -> RULE TRITS or a code; without a key ("-") an unsealed frame
  *   receipt KEY DEVICE NUMBERS        -> RECEIPT or a code; numbers as in it, six bytes each
  *   read KEY DEVICE RECEIPT           -> NUMBERS or a code
+ *   table SECRET NAME ANSWER          -> SEED MASKED ROOT or a code
+ *   coin PROFILE DEVICE NUMBER KEEP CHANGE SYMBOLS          -> NAME or a code
+ *   reveal NAME SEED INDEX            -> ROOT OPENING or a code
+ *   verify NAME ROOT INDEX OPENING    -> OUTCOME or a code
+ *   mirror NAME SEED INDEX            -> OUTCOME or a code; the opening of a table's outcome, verified
+ *   challenge SEED NUMBER SIZE        -> INDEX
+ *   message KEY TYPE PROFILE DEVICE NUMBER BODY             -> FRAME or a code
+ *   body KEY SIZE FRAME               -> TYPE BODY or a code
+ *   inform KEY DEVICE NUMBERS FIELDS SEED NUMBERS           -> RECEIPT or a code; fields as in it, then a challenge or "- -"
+ *   informed KEY DEVICE RECEIPT       -> NUMBERS FIELDS SEED NUMBERS or a code
  *
  * Bytes are hexadecimal, "-" when empty; numbers are decimal. A block is FORM:WEIGHT:QUESTIONS:SYMBOLS:DOMAIN:KEEP:CHANGE. A code is
  * printed as a negative number.
@@ -236,6 +246,163 @@ static void run_read(char **f) {
   }
 }
 
+/* ---- Verified coins ---- */
+
+static void run_coin(char **f) {
+  uint8_t name[PEEL_COIN_NAME_BYTES];
+  peel_header header = {0, number32(f[1]), number32(f[2]), strtoull(f[3], NULL, 10)};
+  int code = peel_coin_name(name, &header, number32(f[4]), number32(f[5]), number32(f[6]));
+  code ? print_code(code) : print_hex(name, sizeof name, '\n');
+}
+
+static void run_table(char **f) {
+  uint8_t seed[16], root[16];
+  bytes secret = from_hex(f[1]), name = from_hex(f[2]);
+  uint64_t number = 0;
+  for (int i = 5; i >= 0; i--) number = number << 8 | name.data[8 + i];
+  peel_coin_seed(seed, secret.data, number);
+  int masked = peel_coin_mask(seed, name.data[16], number32(f[3])), code = peel_coin_root(root, name.data, seed);
+  if (code || masked < 0) {
+    print_code(code ? code : masked);
+    return;
+  }
+  print_hex(seed, sizeof seed, ' ');
+  printf("%d ", masked);
+  print_hex(root, sizeof root, '\n');
+}
+
+static void run_reveal(char **f) {
+  uint8_t root[16], opening[PEEL_MAX_OPENING_BYTES];
+  int size = peel_coin_open(opening, sizeof opening, root, from_hex(f[1]).data, from_hex(f[2]).data, number32(f[3]));
+  if (size < 0) {
+    print_code(size);
+    return;
+  }
+  print_hex(root, sizeof root, ' ');
+  print_hex(opening, (size_t)size, '\n');
+}
+
+static void run_verify(char **f) {
+  bytes opening = from_hex(f[4]);
+  printf("%d\n", peel_coin_verify(from_hex(f[2]).data, from_hex(f[1]).data, number32(f[3]), opening.data, opening.len));
+}
+
+static void run_mirror(char **f) {
+  uint8_t root[16], opening[PEEL_MAX_OPENING_BYTES];
+  bytes name = from_hex(f[1]);
+  int size = peel_coin_open(opening, sizeof opening, root, name.data, from_hex(f[2]).data, number32(f[3]));
+  printf("%d\n", size < 0 ? size : peel_coin_verify(root, name.data, number32(f[3]), opening, (size_t)size));
+}
+
+static void run_challenge(char **f) {
+  printf("%lu\n", (unsigned long)peel_coin_index(from_hex(f[1]).data, strtoull(f[2], NULL, 10), number32(f[3])));
+}
+
+static void run_message(char **f) {
+  uint8_t frame[PEEL_MESSAGE_BYTES(PEEL_MAX_MESSAGE_BODY_BYTES)];
+  bytes key = from_hex(f[1]), body = from_hex(f[6]);
+  peel_header header = {0, number32(f[3]), number32(f[4]), strtoull(f[5], NULL, 10)};
+  int size = peel_message_seal(frame, sizeof frame, key.data, (uint8_t)number32(f[2]), &header, body.data, body.len);
+  size < 0 ? print_code(size) : print_hex(frame, (size_t)size, '\n');
+}
+
+static void run_body(char **f) {
+  uint8_t body[PEEL_MAX_MESSAGE_BODY_BYTES];
+  bytes key = from_hex(f[1]), frame = from_hex(f[3]);
+  size_t size = number32(f[2]);
+  int type = peel_message_open(body, size, key.data, frame.data, frame.len);
+  if (type < 0) {
+    print_code(type);
+    return;
+  }
+  printf("%d ", type);
+  print_hex(body, size, '\n');
+}
+
+static size_t runs_from(peel_run *runs, size_t most, const uint8_t *data, size_t len) {
+  size_t count = 0;
+  for (size_t at = 0; at + 12 <= len && count < most; at += 12, count++) {
+    runs[count].first = number48(data + at);
+    runs[count].last = number48(data + at + 6);
+  }
+  return count;
+}
+
+static void print_runs(const peel_run *runs, int count) {
+  for (int i = 0; i < count; i++) {
+    print_number48(runs[i].first, 0);
+    print_number48(runs[i].last, 0);
+  }
+}
+
+static uint32_t word32(const uint8_t *data) {
+  return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+}
+
+static void run_inform(char **f) {
+  uint8_t receipt[PEEL_MAX_COIN_RECEIPT_BYTES];
+  peel_run runs[PEEL_MAX_RECEIPT_RUNS + 1], challenge[PEEL_MAX_CHALLENGE_RUNS + 1];
+  peel_coin_fields fields = {{0}, 0, 0, 0, 0, 0, {0}};
+  bytes key = from_hex(f[1]), numbers = from_hex(f[3]), given = from_hex(f[4]), seed = from_hex(f[5]), asked = from_hex(f[6]);
+  size_t count = runs_from(runs, PEEL_MAX_RECEIPT_RUNS + 1, numbers.data + 6, numbers.len - 6);
+  memcpy(fields.era, given.data, 8);
+  fields.approved = number48(given.data + 8);
+  fields.audit_first = number48(given.data + 14);
+  fields.audit = word32(given.data + 20);
+  fields.opened = word32(given.data + 24);
+  memcpy(fields.challenge_seed, seed.data, 16);
+  fields.challenge_runs = (uint32_t)runs_from(challenge, PEEL_MAX_CHALLENGE_RUNS + 1, asked.data, asked.len);
+  int size =
+      peel_coin_receipt_write(receipt, sizeof receipt, key.data, number32(f[2]), number48(numbers.data), runs, count, &fields, challenge);
+  size < 0 ? print_code(size) : print_hex(receipt, (size_t)size, '\n');
+}
+
+static void run_informed(char **f) {
+  uint64_t upto;
+  peel_run runs[PEEL_MAX_RECEIPT_RUNS], challenge[PEEL_MAX_CHALLENGE_RUNS];
+  peel_coin_fields fields;
+  bytes key = from_hex(f[1]), receipt = from_hex(f[3]);
+  int count = peel_coin_receipt_read(&upto, runs, &fields, challenge, key.data, number32(f[2]), receipt.data, receipt.len);
+  if (count < 0) {
+    print_code(count);
+    return;
+  }
+  print_number48(upto, 0);
+  print_runs(runs, count);
+  putchar(' ');
+  for (int i = 0; i < 8; i++) printf("%02x", fields.era[i]);
+  print_number48(fields.approved, 0);
+  print_number48(fields.audit_first, 0);
+  for (int i = 0; i < 4; i++) printf("%02x", (unsigned)(fields.audit >> 8 * i & 255));
+  for (int i = 0; i < 4; i++) printf("%02x", (unsigned)(fields.opened >> 8 * i & 255));
+  if (fields.challenge_runs == 0) {
+    printf(" - -\n");
+    return;
+  }
+  putchar(' ');
+  print_hex(fields.challenge_seed, 16, ' ');
+  print_runs(challenge, (int)fields.challenge_runs);
+  putchar('\n');
+}
+
+static const struct {
+  const char *name;
+  void (*run)(char **fields);
+} coin_commands[] = {
+    {"coin", run_coin},           {"table", run_table},     {"reveal", run_reveal}, {"verify", run_verify}, {"mirror", run_mirror},
+    {"challenge", run_challenge}, {"message", run_message}, {"body", run_body},     {"inform", run_inform}, {"informed", run_informed},
+};
+
+static int run_coins(char **f) {
+  for (size_t i = 0; i < sizeof coin_commands / sizeof coin_commands[0]; i++) {
+    if (strcmp(f[0], coin_commands[i].name) == 0) {
+      coin_commands[i].run(f);
+      return 0;
+    }
+  }
+  return -1;
+}
+
 static int run(char **f) {
   if (strcmp(f[0], "seal") == 0 || strcmp(f[0], "open") == 0) {
     run_ascon(f);
@@ -268,7 +435,7 @@ static int run(char **f) {
   } else if (strcmp(f[0], "read") == 0) {
     run_read(f);
   } else {
-    return -1;
+    return run_coins(f);
   }
   return 0;
 }

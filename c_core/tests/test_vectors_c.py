@@ -59,6 +59,7 @@ def test_lines_cover_every_kind_of_vector(lines: list[Line]) -> None:
         "hash_symbols",
         "odds",
         "topics",
+        "coin_audit",
         *(f"frame_bad_{n}" for n in READER_FAULTS),
     }
     named = {path.stem for path in VECTORS.glob("*.json") if not path.stem.startswith("profile_bad_")}

@@ -47,7 +47,7 @@ def redo(fleet: Fleet, act: Callable[[], Any]) -> tuple[Any, Any]:
 
 def sealed(fleet: Fleet, bundle: dict[str, Any]) -> bytes:
     """The first report that a device with this bundle makes, all its randomness fixed."""
-    names = ("seal_key", "index_key", "receipt_key")
+    names = ("seal_key", "index_key", "receipt_key", "receipt_key")  # no coin key: a report does not need it
     keys = Keys(*(np.frombuffer(bytes.fromhex(bundle[name]), np.uint8).reshape(1, -1) for name in names))
     profile = fleet.profiles()["climate"]
     readings = np.zeros((1, profile.k), np.int32)

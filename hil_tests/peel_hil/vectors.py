@@ -55,6 +55,12 @@ def _exchanges(name: str, case: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _frame_bad(case)
     elif name.startswith("receipt_bad_"):
         yield _read(case), str(_code(case))
+    elif name.startswith("opening_bad_"):
+        yield _verify(case, case["root"], case["index"], case["opening"]), str(_code(case))
+    elif name.startswith("message_bad_"):
+        yield f"body {case['coin_key']} {case['size']} {_hex(case['frame'])}", str(_code(case))
+    elif name.startswith("coin_receipt_bad_"):
+        yield _informed(case), str(_code(case))
 
 
 def _hex(text: str) -> str:
@@ -178,6 +184,63 @@ def _receipt(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield _read(case), claim
 
 
+_COIN = ("profile", "device", "number", "keep", "change", "g")
+
+
+def coin_name(case: dict[str, Any]) -> bytes:
+    """Return the name of a coin (SPEC section 13.2)."""
+    sizes = (4, 4, 6, 1, 1, 1)
+    return b"".join(
+        int(case[field]).to_bytes(size, "little") for field, size in zip(_COIN, sizes, strict=True)
+    ) + bytes(3)
+
+
+def _coin_table(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    name = coin_name(case).hex()
+    yield "coin " + " ".join(str(case[field]) for field in _COIN), name
+    yield f"table {case['secret']} {name} {case['answer']}", f"{case['seed']} {case['masked']} {case['root']}"
+    for index, outcome in enumerate(bytes.fromhex(case["outcomes"])):
+        yield f"mirror {name} {case['seed']} {index}", str(outcome)
+
+
+def _verify(case: dict[str, Any], root: str, index: int, opening: str) -> str:
+    return f"verify {coin_name(case).hex()} {root} {index} {_hex(opening)}"
+
+
+def _coin_opening(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for index, opening in case["openings"]:
+        yield f"reveal {coin_name(case).hex()} {case['seed']} {index}", f"{case['root']} {opening}"
+        yield _verify(case, case["root"], index, opening), str(bytes.fromhex(opening)[0])
+
+
+def _coin_index(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield f"challenge {case['challenge_seed']} {case['number']} {case['table']}", str(case["index"])
+
+
+def _coin_message(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    fields = " ".join(str(case[field]) for field in ("coin_key", "type", "profile", "device", "number"))
+    yield f"message {fields} {case['body']}", case["frame"]
+    yield f"body {case['coin_key']} {len(case['body']) // 2} {case['frame']}", f"{case['type']} {case['body']}"
+
+
+def _numbers(numbers: list[int]) -> str:
+    return b"".join(number.to_bytes(6, "little") for number in numbers).hex()
+
+
+def _informed(case: dict[str, Any]) -> str:
+    return f"informed {case['receipt_key']} {case['device']} {_hex(case['receipt'])}"
+
+
+def _coin_receipt(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    settled = _numbers([case["upto"], *(number for run in case["runs"] for number in run)])
+    fields = case["era"] + _numbers([case["approved"], case["audit_first"]])
+    fields += b"".join(case[field].to_bytes(4, "little") for field in ("audit", "opened")).hex()
+    asked = _numbers([number for run in case["challenge"] for number in run])
+    content = f"{settled} {fields} {_hex(case['challenge_seed'])} {_hex(asked)}"
+    yield f"inform {case['receipt_key']} {case['device']} {content}", case["receipt"]
+    yield _informed(case), content
+
+
 _MAKERS = {
     "ascon_aead": _aead,
     "ascon_xof": _xof,
@@ -189,4 +252,9 @@ _MAKERS = {
     "projection": _projection,
     "report": _report,
     "receipt": _receipt,
+    "coin_table": _coin_table,
+    "coin_opening": _coin_opening,
+    "coin_index": _coin_index,
+    "coin_message": _coin_message,
+    "coin_receipt": _coin_receipt,
 }

@@ -99,7 +99,7 @@ def frame_bad_profile() -> Vectors:
     frame = make_frame(SMALL)
     cases = [
         bad("profile", f"bit {bit} of the profile id differs", flipped(frame, 16 + bit), Context(SMALL))
-        for bit in range(32)
+        for bit in range(0, 32, 3)
     ]
     cases.append(bad("profile", "the reader knows other profiles only", frame, Context(WIDE, CHOICE)))
     cases.append(
@@ -123,7 +123,7 @@ def frame_bad_length() -> Vectors:
     cases = []
     for e in (SMALL, WIDE, unsealed(SMALL)):
         frame = make_frame(e)
-        for cut in range(1, len(frame) - 15):
+        for cut in range(1, len(frame) - 15, 2):
             note = f"cut short by {cut}" + (", unsealed" if e.flags else "")
             cases.append(bad("length", note, frame[:-cut], Context(e, accept_unsealed=bool(e.flags))))
     nobody = patched(make_frame(SMALL), 6, bytes(10))[:-1]
@@ -207,7 +207,9 @@ def frame_bad_unsealed() -> Vectors:
 def frame_bad_tag() -> Vectors:
     frame = make_frame(SMALL)
     start = 8 * (len(frame) - 8)
-    cases = [bad("seal", f"bit {i} of the tag flipped", flipped(frame, start + i), Context(SMALL)) for i in range(64)]
+    cases = [
+        bad("seal", f"bit {i} of the tag flipped", flipped(frame, start + i), Context(SMALL)) for i in range(0, 64, 3)
+    ]
     cases.append(bad("seal", "a tag of zeros", frame[:-8] + bytes(8), Context(SMALL)))
     whole = ref.aead_seal(
         SMALL.seal_key,
@@ -224,7 +226,7 @@ def frame_bad_header_bit() -> Vectors:
     """The reader knows the altered profile and device, so that only the seal can reveal the change."""
     frame = make_frame(SMALL, 3)
     cases = []
-    for bit in range(48):
+    for bit in range(0, 48, 3):
         cases.append(bad("seal", f"bit {bit} of the number flipped", flipped(frame, 80 + bit), Context(SMALL)))
     for bit in range(0, 32, 5):
         other = Context(SMALL, replace(SMALL, profile=SMALL.profile ^ 1 << bit))
@@ -236,7 +238,7 @@ def frame_bad_header_bit() -> Vectors:
 
 def frame_bad_ciphertext_bit() -> Vectors:
     frame = make_frame(SMALL)
-    bits = range(8 * 16, 8 * (len(frame) - 8))
+    bits = range(8 * 16, 8 * (len(frame) - 8), 3)
     return "One bit of odds or trits flipped on the way.", [
         bad("seal", f"bit {bit} of the frame flipped", flipped(frame, bit), Context(SMALL)) for bit in bits
     ]

@@ -46,11 +46,12 @@ def test_file_has_a_comment_and_cases(name: str) -> None:
     assert vectors["cases"]
 
 
-def test_faults_of_frames_and_encoders_are_codes_of_the_core() -> None:
+def test_faults_of_frames_encoders_and_coins_are_codes_of_the_core() -> None:
     codes = {code.lower() for code in re.findall(r"PEEL_E_(\w+) = -\d+", HEADER.read_text("utf-8"))}
     faults = {
         case["expect"]
-        for path in (*COMMITTED.glob("frame_bad_*.json"), *COMMITTED.glob("encode_bad_*.json"))
+        for pattern in ("frame_bad_*", "encode_bad_*", "opening_bad_*", "message_bad_*", "coin_receipt_bad_*")
+        for path in COMMITTED.glob(f"{pattern}.json")
         for case in json.loads(path.read_text("utf-8"))["cases"]
     }
     assert codes - {"order"} == faults  # vectors do not cover the order of calls

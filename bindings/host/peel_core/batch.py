@@ -302,9 +302,9 @@ def derive_keys(
     devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
     firsts = report_numbers("first_numbers", first_numbers, len(devices))
     salt_rows = _salt_rows(salts, len(devices))
-    keys = Keys(*(np.empty((len(devices), KEY_BYTES), np.uint8) for _ in range(3)))
+    keys = Keys(*(np.empty((len(devices), KEY_BYTES), np.uint8) for _ in range(4)))
     lib.peel_batch_derive(
-        *(pointer("uint8_t", array) for array in (keys.seal, keys.index, keys.receipt)),
+        *(pointer("uint8_t", array) for array in (keys.seal, keys.index, keys.receipt, keys.coin)),
         master,
         fleet.encode(),
         len(fleet),

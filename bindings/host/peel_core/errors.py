@@ -22,6 +22,9 @@ _EXPLANATIONS = {
     "ODDS": "odds out of range (1 <= change < keep <= 255)",
     "DOMAIN": "number of categories out of range (2 to 65535), or given for a form that has none",
     "ORDER": "calls in the wrong order: absorb after squeeze",
+    "COIN": "odds or symbols that no verified coin has (a table has at most 64 outcomes), or an index beyond its table",
+    "OUTCOME": "the opening reveals an outcome that the coin does not have",
+    "ROOT": "the opening does not lead to the root that was committed",
 }
 
 #: Error code (negative) to its short lower-case name, such as ``{-9: "seal"}``.

@@ -57,8 +57,10 @@ def report_numbers(what: str, numbers: ArrayLike, count: int) -> NDArray[np.uint
 
 
 def checked_keys(keys: Keys, count: int) -> Keys:
-    """Return all three kinds of keys, one row per bundle."""
-    return Keys(*(key_rows(getattr(keys, name), count, f"keys.{name}") for name in ("seal", "index", "receipt")))
+    """Return all kinds of keys, one row per bundle."""
+    return Keys(
+        *(key_rows(getattr(keys, name), count, f"keys.{name}") for name in ("seal", "index", "receipt", "coin"))
+    )
 
 
 class Keyring:

@@ -59,13 +59,14 @@ class Keys:
     seal: NDArray[np.uint8]
     index: NDArray[np.uint8]
     receipt: NDArray[np.uint8]
+    coin: NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.seal)
 
     def of(self, rows: Sequence[int] | NDArray[np.integer[Any]]) -> Keys:
         """Return the keys of some bundles, by position. A position may be repeated."""
-        return Keys(self.seal[rows], self.index[rows], self.receipt[rows])
+        return Keys(self.seal[rows], self.index[rows], self.receipt[rows], self.coin[rows])
 
     def __repr__(self) -> str:
         return f"Keys({len(self)} bundles)"

@@ -17,6 +17,7 @@ from peel_core import (
     CODE_NAMES,
     PeelError,
     ProfileError,
+    coins,
     derive_keys,
     hash_family,
     hashing,
@@ -25,6 +26,7 @@ from peel_core import (
 )
 from peel_core._core import ffi, lib
 from peel_core.batch import _COLUMNS, Opened
+from peel_core.coin_receipts import CoinReceipt, read_coin_receipt, write_coin_receipt
 from peel_core.frame import FLAG_UNSEALED
 from peel_core.odds import odds_of
 from peel_core.receipts import Receipt, read_receipt, write_receipts
@@ -80,7 +82,7 @@ def test_hash(case: dict[str, Any]) -> None:
 def test_keys(case: dict[str, Any]) -> None:
     keys = derive_keys(*_key_arguments(case))
     found = {f"{name}_key": key[0].tobytes().hex() for name, key in vars(keys).items()}
-    assert found == {name: case[name] for name in ("seal_key", "index_key", "receipt_key")}
+    assert found == {name: case[name] for name in ("seal_key", "index_key", "receipt_key", "coin_key")}
 
 
 @vectors("keys_bad_fleet")
@@ -325,3 +327,101 @@ def test_refused_receipts(case: dict[str, Any]) -> None:
     with pytest.raises(PeelError) as caught:
         read_receipt(key, case["device"], receipt)
     assert caught.value.name == case["expect"]
+
+
+def coin_of(case: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the name of a case's coin, as a batch of one."""
+    fields = [[case[field]] for field in ("profile", "device", "number", "keep", "change", "g")]
+    return coins.coin_names(*fields)
+
+
+def row(data: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.frombuffer(data, np.uint8).reshape(1, -1)
+
+
+@vectors("coin_table")
+def test_tables(case: dict[str, Any]) -> None:
+    secret, seed, outcomes, root = unhex(case, "secret", "seed", "outcomes", "root")
+    name, size = coin_of(case), len(outcomes)
+    assert coins.coin_seeds(row(secret), [case["number"]]).tobytes() == seed
+    assert coins.mask_answers(row(seed), [case["g"]], [case["answer"]]).tolist() == [case["masked"]]
+    assert coins.coin_roots(name, row(seed)).tobytes() == root
+    every, seeds, indices = np.repeat(name, size, 0), np.repeat(row(seed), size, 0), np.arange(size)
+    opened = coins.open_coins(every, seeds, indices, coins.opening_bytes(size))
+    assert opened.openings[:, 0].tobytes() == outcomes
+    assert set(map(bytes, opened.roots)) == {root}
+    assert coins.verify_openings(opened.roots, every, indices, opened.openings).tobytes() == outcomes
+
+
+@vectors("coin_opening")
+def test_openings(case: dict[str, Any]) -> None:
+    seed, root = unhex(case, "seed", "root")
+    for index, text in case["openings"]:
+        opening, name = bytes.fromhex(text), coin_of(case)
+        assert coins.open_coins(name, row(seed), [index], len(opening)).openings.tobytes() == opening
+        assert coins.verify_openings(row(root), name, [index], row(opening)).tolist() == [opening[0]]
+
+
+@vectors("opening_bad_*")
+def test_refused_openings(case: dict[str, Any]) -> None:
+    root, opening = unhex(case, "root", "opening")
+    name = coin_of(case)
+    code = lib.peel_coin_verify(root, name.tobytes(), case["index"], opening, len(opening))
+    assert CODE_NAMES[code] == case["expect"]
+    (found,) = coins.verify_openings(row(root), name, [case["index"]], row(opening)).tolist()
+    whole = case["note"] in ("a byte too many", "a sibling too many") and found == opening[0]  # zeros after an opening
+    assert whole or CODE_NAMES[found] == case["expect"]
+
+
+@vectors("coin_message")
+def test_messages(case: dict[str, Any]) -> None:
+    key, body, frame = unhex(case, "coin_key", "body", "frame")
+    fields = [case[field] for field in ("type", "profile", "device", "number")]
+    assert coins.seal_message(key, *fields, body) == frame
+    assert coins.open_message(key, len(body), frame) == (case["type"], body)
+
+
+@vectors("message_bad_*")
+def test_refused_messages(case: dict[str, Any]) -> None:
+    key, frame = unhex(case, "coin_key", "frame")
+    with pytest.raises(PeelError) as caught:
+        coins.open_message(key, case["size"], frame)
+    assert caught.value.name == case["expect"]
+
+
+@vectors("coin_receipt")
+def test_receipts_with_coin_fields(case: dict[str, Any]) -> None:
+    key, era, seed, receipt = unhex(case, "receipt_key", "era", "challenge_seed", "receipt")
+    challenge = tuple((first, last) for first, last in case["challenge"])
+    numbers = [case[field] for field in ("approved", "audit_first", "audit", "opened")]
+    content = CoinReceipt(
+        Receipt(case["upto"], tuple((first, last) for first, last in case["runs"])), era, *numbers, seed, challenge
+    )
+    assert write_coin_receipt(key, case["device"], content) == receipt
+    assert read_coin_receipt(key, case["device"], receipt) == content
+
+
+@vectors("coin_receipt_bad_*")
+def test_refused_receipts_with_coin_fields(case: dict[str, Any]) -> None:
+    key, receipt = unhex(case, "receipt_key", "receipt")
+    with pytest.raises(PeelError) as caught:
+        read_coin_receipt(key, case["device"], receipt)
+    assert caught.value.name == case["expect"]
+
+
+@vectors("coin_index")
+def test_indices_of_challenges(case: dict[str, Any]) -> None:
+    (seed,) = unhex(case, "challenge_seed")
+    assert coins.challenge_indices(row(seed), [case["number"]], [case["table"]]).tolist() == [case["index"]]
+
+
+@vectors("coin_audit")
+def test_audits_and_seeds_of_challenges(case: dict[str, Any]) -> None:
+    master, era, key, header, roots, seed = unhex(
+        case, "master", "era", "challenge_key", "header", "roots", "challenge_seed"
+    )
+    assert coins.challenge_key(master, case["fleet"], era) == key
+    assert coins.audit_many(key, row(header), row(roots), case["audits"]).tolist() == [case["audit"]]
+    numbers, found, masked = zip(*case["reports"], strict=True)
+    chosen = np.concatenate([row(bytes.fromhex(root)) for root in found])
+    assert coins.challenge_seed(key, case["device"], case["count"], numbers, chosen, masked) == seed
