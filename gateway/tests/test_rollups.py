@@ -208,6 +208,28 @@ def test_days_outlive_the_log_and_a_copy_has_them_too(make_lab: MakeLab, tmp_pat
 
 
 @pytest.mark.usefixtures("small")
+def test_the_log_may_be_dropped_before_the_sums(make_lab: MakeLab) -> None:
+    """`store.retention_days` below `store.fine_days`: every bucket answers as before, and a device exposed later leaves all of them."""
+    lab = make_lab(harmony_profile(), devices=3)
+    history = History(lab)
+    for step in range(8):
+        lab.now += 8 * HOUR
+        report(lab, step)
+        history.note()
+    profile = lab.profiles[0].id
+    before = lab.store.device_tallies(profile, bucket_seconds=300)
+    assert lab.engine.prune(DAY, 6 * DAY)
+    kept = read_log(lab.store)
+    assert len(kept) > 0 and kept.received.min() >= (lab.now - 2 * DAY) * 1000
+    after = lab.store.device_tallies(profile, bucket_seconds=300)
+    assert all((getattr(before, name) == column).all() for name, column in vars(after).items())
+    lab.send(lab.frames(2, [900], rule=5))
+    gone = lab.store.device_tallies(profile, bucket_seconds=300)
+    assert (gone.withdrawn == (gone.device == 2)).all() and gone.bucket[gone.device == 2].min() < lab.now - 2 * DAY
+    assert recount(lab.store, lab).agrees
+
+
+@pytest.mark.usefixtures("small")
 def test_wrong_sums_and_damaged_pieces_are_found(lab: Lab) -> None:
     for step in range(9):
         lab.now += 5 * HOUR

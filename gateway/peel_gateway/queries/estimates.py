@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 import numpy.typing as npt
@@ -150,8 +150,11 @@ def estimate_tables(store: Archive, question: EstimateQuestion, share_cap: float
     """Return one table for the whole span, or one per bucket; with tags, the same for each of them."""
     profile = question.profile
     since, until, seconds = question.since, question.until, question.bucket_seconds
-    sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
-    _refuse_flood(question, sums.bucket)
+    if not question.devices or (seconds and _figures(question, _most_buckets(question, seconds)) > MOST_FIGURES):
+        sums = store.tallies(profile.id, since=since, until=until, bucket_seconds=seconds)
+        _refuse_flood(question, len(np.unique(sums.bucket)) if seconds else 1)
+    else:
+        _refuse_flood(question, 1)
     if not question.devices:
         return _part_tables(question, share_cap, anonymous(sums), None, store.withdrawn_devices(profile.id))
     found: dict[str | None, list[responses.Estimates]] = {}
@@ -201,14 +204,25 @@ def figure_count(tables: list[responses.Estimates]) -> int:
     return sum(len(table["estimates"]) for table in tables)
 
 
-def _refuse_flood(question: EstimateQuestion, bucket: npt.NDArray[np.int64]) -> None:
-    """Refuse a query with too many figures, such as a year in buckets of five minutes for hundreds of attributes."""
-    buckets = len(np.unique(bucket)) if question.bucket_seconds else 1
+def _most_buckets(question: EstimateQuestion, seconds: int) -> float:
+    """Return the largest number of buckets that a query can have by its times alone."""
+    until = time.time() if question.until is None else question.until
+    return inf if question.since is None else (until - question.since) / seconds + 2
+
+
+def _figures(question: EstimateQuestion, buckets: float) -> float:
+    """Return the number of figures of so many buckets."""
     parts = 1 if question.tags is None else len(question.tags)
-    figures = buckets * parts * question.choice.count(question.profile)
+    return buckets * parts * question.choice.count(question.profile)
+
+
+def _refuse_flood(question: EstimateQuestion, buckets: int) -> None:
+    """Refuse a query with too many figures, such as a year in buckets of five minutes for hundreds of attributes."""
+    parts = 1 if question.tags is None else len(question.tags)
+    figures = _figures(question, buckets)
     if figures > MOST_FIGURES:
         raise QueryError(
-            f"bucket: {buckets} buckets{f' of {parts} tags' if parts > 1 else ''} have {figures} figures, "
+            f"bucket: {buckets} buckets{f' of {parts} tags' if parts > 1 else ''} have {figures:.0f} figures, "
             f"more than {MOST_FIGURES}; ask for larger buckets, a shorter time or one name"
         )
 

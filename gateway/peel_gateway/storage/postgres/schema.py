@@ -57,6 +57,9 @@ _OWN = """
 -- Exposures are listed over all partitions.
 CREATE INDEX exposure_id ON exposure (id);
 
+-- Roll-ups are packed already. Compressing them once more would make every question slower.
+ALTER TABLE rollup ALTER COLUMN data SET STORAGE EXTERNAL;
+
 -- Owners of partitions. The epoch grows with every owner. Times are on the server's clock.
 CREATE TABLE lease (
     partition INTEGER PRIMARY KEY,

@@ -121,7 +121,7 @@ class SqlArchive(Archive):
     ) -> Iterator[DeviceTallyTable]:
         span = self._span(since, until, bucket_seconds)
         with self._read_long() as connection:
-            yield from read_device_tallies(connection.scopes(), self.bucket_seconds, profile, span, only)
+            yield from read_device_tallies(connection, self.bucket_seconds, profile, span, only)
 
     def _span(self, since: float | None, until: float | None, bucket_seconds: int | None) -> Span:
         if bucket_seconds is not None and (bucket_seconds <= 0 or bucket_seconds % self.bucket_seconds):

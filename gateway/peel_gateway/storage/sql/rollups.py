@@ -234,10 +234,12 @@ class Forfeits:
         return np.where(self.device[place] == device, self.count[place], 0)
 
 
-def read_tail(connection: Connection, extent: Extent) -> RollupTable:
-    """Sum the events that are not in the roll-ups yet. A pardon that forfeits reports rolls first, so one number is right for all."""
-    forfeits = Forfeits(connection)
-    return _added(_accepted(connection, extent, forfeits))
+def read_tail(connection: Connection, extent: Extent, forfeits: Forfeits | None = None) -> RollupTable:
+    """Sum the events that are not in the roll-ups yet. A pardon that forfeits reports rolls first, so one number is right for all.
+
+    `forfeits` are those of the connection, if they are known already.
+    """
+    return _added(_accepted(connection, extent, Forfeits(connection) if forfeits is None else forfeits))
 
 
 def _accepted(connection: Connection, extent: Extent, forfeits: Forfeits) -> Iterator[RollupTable]:

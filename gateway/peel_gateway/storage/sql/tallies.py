@@ -71,14 +71,14 @@ class Span:
 def read_tallies(connection: Connection, extent: Extent, span: Span, profile: int | None = None) -> TallyTable:
     """Read the stored tallies of all profiles or one."""
     size = span.size or END
-    parts = [columns([], 7)]
-    for level, first, last in extent.spans(span.begin, span.end, span.size):
-        query = f"""SELECT profile, bucket / :size * :size AS start, idx, {TALLY_SUMS} FROM {{tally}} AS tally
-                    WHERE level = :level{"" if profile is None else " AND profile = :profile"} AND bucket >= :first AND bucket < :last
-                    GROUP BY profile, start, idx"""
-        given = {"size": size, "level": level, "profile": profile, "first": first, "last": last}
-        parts.append(columns(connection.rows(query, given), 7))
-    return joined_tallies([TallyTable(*part) for part in parts])
+    chosen = "" if profile is None else f" AND profile = {profile}"
+    parts = [
+        f"""SELECT profile, bucket / {size} * {size}, idx, {TALLY_SUMS} FROM {{tally}} AS tally
+            WHERE level = {level}{chosen} AND bucket >= {first} AND bucket < {last} GROUP BY 1, 2, 3"""
+        for level, first, last in extent.spans(span.begin, span.end, span.size)
+    ]
+    rows = connection.rows(" UNION ALL ".join(parts)) if parts else []
+    return joined_tallies([TallyTable(*columns(rows, 7))])
 
 
 def read_level_tallies(connection: Connection, level: int) -> list[Ints]:
@@ -89,11 +89,12 @@ def read_level_tallies(connection: Connection, level: int) -> list[Ints]:
 
 def read_last_cell(connection: Connection, extent: Extent, span: Span, profile: int) -> int:
     """Return the largest cell that has a tally in a span; 0 without tallies."""
-    spans = extent.spans(span.begin, span.end, span.size)
-    within = [f"(level = {level} AND bucket >= {first} AND bucket < {last})" for level, first, last in spans]
-    query = f"""SELECT COALESCE(MAX(idx), 0) FROM {{tally}} AS tally
-                WHERE profile = ? AND ({" OR ".join(within) or "FALSE"})"""
-    return connection.value(query, (profile,))
+    parts = [
+        f"""SELECT MAX(idx) AS idx FROM {{tally}} AS tally
+            WHERE level = {level} AND profile = {profile} AND bucket >= {first} AND bucket < {last}"""
+        for level, first, last in extent.spans(span.begin, span.end, span.size)
+    ]
+    return connection.value(f"SELECT COALESCE(MAX(idx), 0) FROM ({' UNION ALL '.join(parts)}) AS found") if parts else 0
 
 
 def joined_tallies(tables: Sequence[TallyTable]) -> TallyTable:
@@ -130,19 +131,19 @@ class _Gone:
     def __init__(self, connection: Connection) -> None:
         query = "SELECT device FROM {device} AS device WHERE cause != 0 AND withdrawn != 0"
         (self._withdrawn,) = columns(connection.rows(query), 1)
-        self._forfeits = Forfeits(connection)
+        self.forfeits = Forfeits(connection)
 
     def of(self, piece: RollupTable) -> Ints:
         """Return 1 for each row that does not count."""
-        if not len(self._withdrawn) and not self._forfeits:
+        if not len(self._withdrawn) and not self.forfeits:
             return np.zeros(len(piece), np.int64)
-        gone = np.isin(piece.device, self._withdrawn) | (piece.forfeits < self._forfeits.of(piece.device))
+        gone = np.isin(piece.device, self._withdrawn) | (piece.forfeits < self.forfeits.of(piece.device))
         return gone.astype(np.int64)
 
     def leave_out(self, slots: Slots) -> None:
         """Note the same for the devices of sums."""
-        if len(self._forfeits.device):
-            slots.leave_out(self._forfeits.device, self._forfeits.count)
+        if len(self.forfeits.device):
+            slots.leave_out(self.forfeits.device, self.forfeits.count)
         if len(self._withdrawn):
             slots.leave_out(self._withdrawn, NEVER)
 
@@ -154,7 +155,7 @@ def read_forfeits(connection: Connection) -> tuple[Ints, Ints]:
     return device, forfeited
 
 
-_SUMS_AT_ONCE = 1_000_000
+_SUMS_AT_ONCE = 250_000
 """Sums that a query has in memory at a time, about 100 bytes each with the estimates from them. One group may have more."""
 _DENSE = 8
 """Up to this many places of a table per row, the table of all sums costs less than sorting the rows."""
@@ -162,13 +163,13 @@ _MOST_PLACES = 32_000_000
 
 
 def read_device_tallies(
-    scopes: Sequence[Connection], bucket_seconds: int, profile: int, span: Span, only: Ints | None
+    connection: Connection, bucket_seconds: int, profile: int, span: Span, only: Ints | None
 ) -> Iterator[DeviceTallyTable]:
-    """Sum the accepted reports of each device, or of some devices (ascending ids), over all scopes.
+    """Sum the accepted reports of each device, or of some devices (ascending ids), in all partitions.
 
     Yields tables of some groups of time each, in order. Memory depends on the devices and cells, not on the number of reports.
     """
-    query = _DeviceQuery(scopes, bucket_seconds, profile, span, only)
+    query = _DeviceQuery(connection, bucket_seconds, profile, span, only)
     if not query.empty:
         for begin, end in query.parts():
             yield query.read(begin, end)
@@ -178,13 +179,14 @@ class _DeviceQuery:
     """A query for sums per device: the extents and tails of its scopes, and how much they have to read."""
 
     def __init__(
-        self, scopes: Sequence[Connection], bucket_seconds: int, profile: int, span: Span, only: Ints | None
+        self, connection: Connection, bucket_seconds: int, profile: int, span: Span, only: Ints | None
     ) -> None:
         self._profile, self._span, self._only = profile, span, only
         self._chosen = None if only is None else Chosen.of(only)
-        self._scopes = [(scope, read_extent(scope, bucket_seconds), _Gone(scope)) for scope in scopes]
-        self._tails = [self._tail(scope, extent) for scope, extent, _ in self._scopes]
-        found = [self._spans(extent, span.begin, span.end).measure(scope) for scope, extent, _ in self._scopes] + [
+        self._gone = _Gone(connection)
+        self._scopes = [(scope, read_extent(scope, bucket_seconds)) for scope in connection.scopes()]
+        self._tails = [self._tail(scope, extent) for scope, extent in self._scopes]
+        found = [self._spans(extent, span.begin, span.end).measure(scope) for scope, extent in self._scopes] + [
             (*_ends(tail.start), *_ends(tail.device), len(tail)) for tail in self._tails if len(tail)
         ]
         measured = [each for each in found if each is not None]
@@ -199,12 +201,12 @@ class _DeviceQuery:
         self._first = max(min(first), span.begin) // size * size if size else 0
         self._groups: int = (min(max(last), span.end - 1) - self._first) // size + 1 if size else 1
         self._cells = 1 + max(
-            max(read_last_cell(scope, extent, span, profile) for scope, extent, _ in self._scopes),
+            max(read_last_cell(scope, extent, span, profile) for scope, extent in self._scopes),
             max(int(tail.index.max(initial=0)) for tail in self._tails),
         )
 
     def _tail(self, scope: Connection, extent: Extent) -> RollupTable:
-        tail = read_tail(scope, extent)
+        tail = read_tail(scope, extent, self._gone.forfeits)
         tail = tail.at(
             (tail.start >= self._span.begin) & (tail.start < self._span.end) & (tail.profile == self._profile)
         )
@@ -241,23 +243,22 @@ class _DeviceQuery:
     def _read_dense(self, begin: int, end: int) -> DeviceTallyTable:
         size = self._span.size
         slots = Slots(self._low, self._high, self._only)
-        for *_, gone in self._scopes:
-            gone.leave_out(slots)
+        self._gone.leave_out(slots)
         first = begin // size * size if size else 0
         groups = -(-(end - first) // size) if size else 1
         sums = DeviceSums(slots, self._cells, size, first, groups)
-        for (scope, extent, _), tail in zip(self._scopes, self._tails, strict=True):
+        for (scope, extent), tail in zip(self._scopes, self._tails, strict=True):
             self._spans(extent, begin, end).add_to(sums, scope)
             sums.add_table(tail.at((tail.start >= begin) & (tail.start < end)))
         return sums.table()
 
     def _read_sparse(self, begin: int, end: int) -> DeviceTallyTable:
         sums, size = RollupSums(4), self._span.size
-        for (scope, extent, gone), tail in zip(self._scopes, self._tails, strict=True):
+        for (scope, extent), tail in zip(self._scopes, self._tails, strict=True):
             stored = read_spans(scope, extent.spans(begin, end, size), profile=self._profile, chosen=self._chosen)
             for piece in chain(stored, [tail.at((tail.start >= begin) & (tail.start < end))]):
                 start = piece.start // size if size else np.zeros(len(piece), np.int64)
-                sums.add([start, piece.device, piece.index, gone.of(piece)], [piece.plus, piece.minus])
+                sums.add([start, piece.device, piece.index, self._gone.of(piece)], [piece.plus, piece.minus])
         start, device, index, state, plus, minus = sums.total()
         return DeviceTallyTable(start * (size or 0), device, index, plus, minus, state)
 
