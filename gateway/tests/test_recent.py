@@ -118,7 +118,8 @@ def test_a_change_over_devices_counts_each_device_once(make_lab: MakeLab, monkey
     assert (over_devices["high"] or 0) < (over_reports["low"] or 0)
     assert over_devices["sentence"].startswith("no change of temperature over devices is visible: ")
     (table,) = watched.views.estimates(EstimateQuery(since=watched.lab.now - 3600))
-    assert over_devices["after"]["value"] == (table["estimates"][0]["over_devices"] or {})["value"]
+    figure = table["estimates"][0]["over_devices"]
+    assert figure is not None and over_devices["after"]["value"] == figure["value"]
     (fast,) = watched.views.changes(ChangeQuery(window=3600, devices=False))[0]["changes"]
     assert fast == {**row, "over_devices": None}
 

@@ -204,6 +204,38 @@ def test_verbose_shows_the_text_that_a_sensor_gave_for_a_number(fleet: Fleet) ->
     assert "peel: no report, a sensor failed: temperature: it gave a str, not a number\n" in said
 
 
+def test_verbose_names_a_sensor_that_fails_beside_one_that_works(tmp_path: Path) -> None:
+    door = '[[attribute]]\nkind = "category"\nname = "door"\ncategories = ["open", "shut"]\n'
+    (tmp_path / "climate.toml").write_text(PROFILE + door)
+    fleet = Fleet.create(tmp_path / "fleet", "lab", [tmp_path / "climate.toml"])
+    sensors = {
+        "temperature": {"kind": "trace", "values": ["warm"]},
+        "door": {"kind": "trace", "values": ["open"]},
+    }
+    (path,) = write_bundles(fleet, fleet.add("climate"), {"sensors": sensors})
+    with running(path, "--broker", "localhost:1", "--interval", "0", "--verbose") as process:
+        said = lines_until(process, "peel: report 1 answers ")
+    assert "peel: failing sensors: temperature: it gave a str, not a number\n" in said
+    assert "peel: readings: temperature 'warm', door 'open'\n" in said
+
+
+def test_a_failing_sensor_is_named_by_fleet_list(fleet: Fleet) -> None:
+    """The status names the sensor and the type of the value. The value itself may be a reading, so it stays on the device."""
+    sensors = {"temperature": {"kind": "trace", "values": ["21.5"]}}
+    (path,) = write_bundles(fleet, fleet.add("climate"), {"sensors": sensors})
+    fault = "temperature: it gave a str, not a number"
+    with site(fleet) as where:
+        with running(path, "--broker", f"localhost:{where.broker.port}", "--interval", "0.01"):
+            where.wait(lambda: _failing(where) == fault, "the status of a failing sensor")
+        listed = where.gateway.peel("fleet", "list", str(fleet.folder)).stdout
+        assert fault in listed and "sensor failing" in listed and "21.5" not in listed
+
+
+def _failing(where: Site) -> str | None:
+    (device,) = where.ask("/api/devices")["items"]
+    return (device["claims"] or {}).get("failing")
+
+
 def test_readings_are_not_printed_without_verbose(fleet: Fleet) -> None:
     bundle = bundle_of(fleet)
     with Broker(embedded=False) as broker:

@@ -136,14 +136,17 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
         ("--mean a", "'a': write NAME:LOW:HIGH[:UNIT]"),
         ("--mean a:low:1", "'a:low:1': write NAME:LOW:HIGH[:UNIT]"),
         ("--mean a:nan:1", "'a:nan:1': write NAME:LOW:HIGH[:UNIT]"),
-        ("--mean t:0:10 --above t:12", "attribute[1].thresholds: 12 must lie inside the range 0 to 10"),
-        ("--above t:30,26", "attribute[0].thresholds: 26 must be above 30"),
+        (
+            "--mean t:0:10 --above t:12",
+            "attribute[1].thresholds: 12 must lie inside the range 0 to 10. Move it, or widen the range.",
+        ),
+        ("--above t:30,26", "attribute[0].thresholds: 26 must be above 30. List them in ascending order"),
         ("--above t:hot", "'t:hot': write NAME:T1,T2[:UNIT]"),
-        ("--ladder c:0:10:5,3,8", "attribute[0].rungs: 3 must be above 5"),
+        ("--ladder c:0:10:5,3,8", "attribute[0].rungs: 3 must be above 5. List them in ascending order, each once."),
         ("--ladder c:0:10:5,30", "attribute[0].rungs: 30 must lie inside the range 0 to 10"),
         ("--ladder c:0:10:65", "attribute[0].rungs: must be a whole number from 2 to 64, not 65"),
         ("--ladder c:0:10:few", "'c:0:10:few': write NAME:LOW:HIGH:RUNGS[:UNIT]"),
-        ("--mean a:0:1 --mean a:0:2", "'a (mean)' appears twice"),
+        ("--mean a:0:1 --mean a:0:2", "'a (mean)' appears twice. Rename one, or remove it."),
         ("--mean a:0:1 --category a:x,y", "'a' is a number in one attribute and a category in another"),
         ("--mean a:0:1:m --above a:0.5:cm", "are both units of a"),
         ("--category door:open,open", "'open' appears twice"),
@@ -156,7 +159,10 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
         ("--mean a:0:1@17", "from 1 to 16, not 17"),
         ("--mean a:0:1@1.5", "from 1 to 16, not 1.5"),
         ("--mean a:0:1 --width 1", "must be a whole number from 2 to 1024, not 1"),
-        ("--ladder c:0:10:40 --ladder d:0:10:40 --width 48", "must be at least the number of symbols, 80, got 48"),
+        (
+            "--ladder c:0:10:40 --ladder d:0:10:40 --width 48",
+            "must be at least the number of symbols, 80, got 48. Raise it, or leave it out.",
+        ),
     ],
 )
 def test_bad_input_is_named(tmp_path: Path, options: str, said: str) -> None:
@@ -167,7 +173,7 @@ def test_bad_input_is_named(tmp_path: Path, options: str, said: str) -> None:
 
 def test_too_many_symbols_are_refused(tmp_path: Path) -> None:
     many = [word for i in range(17) for word in ("--ladder", f"c{i}:0:100:64")]
-    assert "1088 symbols, more than 1024" in peel("new", tmp_path / "p.toml", *many, code=2)
+    assert "1088 symbols, more than 1024. Use fewer attributes" in peel("new", tmp_path / "p.toml", *many, code=2)
 
 
 def test_an_unsound_seed_fails(tmp_path: Path) -> None:

@@ -117,5 +117,5 @@ def distinct(names: Sequence[str], key: str) -> None:
     seen: set[str] = set()
     for each in names:
         if each in seen:
-            raise ProfileError(key, f"{each!r} appears twice")
+            raise ProfileError(key, f"{each!r} appears twice. Rename one, or remove it.")
         seen.add(each)

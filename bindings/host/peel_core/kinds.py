@@ -316,11 +316,13 @@ def _check_reading(attribute: Attribute, attributes: Sequence[Attribute], where:
     for other in (each for each in attributes if each.name == attribute.name):
         if KINDS[other.kind].numeric != KINDS[attribute.kind].numeric:
             raise ProfileError(
-                f"{where}name", f"{attribute.name!r} is a number in one attribute and a category in another"
+                f"{where}name",
+                f"{attribute.name!r} is a number in one attribute and a category in another. Rename one.",
             )
         if attribute.unit != other.unit:
             raise ProfileError(
-                f"{where}unit", f"{attribute.unit!r} and {other.unit!r} are both units of {attribute.name}"
+                f"{where}unit",
+                f"{attribute.unit!r} and {other.unit!r} are both units of {attribute.name}. Give all its attributes one unit.",
             )
         if attribute.kind == "above" and other.low_micro < other.high_micro:
             _inside(attribute.thresholds_micro, other.low_micro, other.high_micro, f"{where}thresholds")
@@ -343,7 +345,7 @@ def _unit(row: Row, where: str) -> str:
 def _range(row: Row, where: str) -> dict[str, int]:
     low, high = fields.micro(row, "low", where), fields.micro(row, "high", where)
     if low >= high:
-        raise ProfileError(f"{where}low", f"{row['low']} is not below high = {row['high']}")
+        raise ProfileError(f"{where}low", f"{row['low']} is not below high = {row['high']}. Give the lower end first.")
     return {"low_micro": low, "high_micro": high}
 
 
@@ -354,7 +356,10 @@ def _ascending(row: Row, key: str, where: str) -> tuple[int, ...]:
     found = tuple(fields.micro({str(i): value}, str(i), f"{where}{key}.") for i, value in enumerate(given))
     for before, after in pairwise(found):
         if after <= before:
-            raise ProfileError(f"{where}{key}", f"{after / fields.MICRO:g} must be above {before / fields.MICRO:g}")
+            raise ProfileError(
+                f"{where}{key}",
+                f"{after / fields.MICRO:g} must be above {before / fields.MICRO:g}. List them in ascending order, each once.",
+            )
     return found
 
 
@@ -369,7 +374,9 @@ def _inside(thresholds: tuple[int, ...], low: int, high: int, key: str) -> None:
     for each in thresholds:
         if not low < each < high:
             ends = f"{low / fields.MICRO:g} to {high / fields.MICRO:g}"
-            raise ProfileError(key, f"{each / fields.MICRO:g} must lie inside the range {ends}")
+            raise ProfileError(
+                key, f"{each / fields.MICRO:g} must lie inside the range {ends}. Move it, or widen the range."
+            )
 
 
 def _categories(row: Row, where: str) -> tuple[str, ...]:

@@ -410,7 +410,10 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
 def _width(profile: Profile, table: Mapping[str, Any]) -> int:
     blocks, columns = profile.blocks, profile.k
     if columns > MAX_WIDTH:
-        raise ProfileError("attribute", f"all attributes together have {columns} symbols, more than {MAX_WIDTH}")
+        raise ProfileError(
+            "attribute",
+            f"all attributes together have {columns} symbols, more than {MAX_WIDTH}. Use fewer attributes, rungs or categories.",
+        )
     if len(blocks) > _MAX_BLOCKS:
         raise ProfileError(
             "attribute",
@@ -418,7 +421,9 @@ def _width(profile: Profile, table: Mapping[str, Any]) -> int:
         )
     width = fields.integer(table, "width", 2, MAX_WIDTH, max(DEFAULT_WIDTH, columns))
     if width < columns:
-        raise ProfileError("width", f"must be at least the number of symbols, {columns}, got {width}")
+        raise ProfileError(
+            "width", f"must be at least the number of symbols, {columns}, got {width}. Raise it, or leave it out."
+        )
     return width
 
 

@@ -71,6 +71,8 @@ class VerboseApp(main.app.App):
             self._given = []
             readings = read(number)
             print("peel: readings:", ", ".join(self._given) or "none")
+            if self.sampler.failing:
+                print("peel: failing sensors:", self.sampler.failing)
             return readings
 
         return read_and_print

@@ -420,7 +420,7 @@ def test_alerts_are_listed_with_their_state(field: Field, open_page: OpenPage) -
     for width in (1280, NARROW):
         for scheme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": 900})
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             found = Axe().run(page, "#alerts")
             assert found.violations_count == 0, f"{width} {scheme}: {found.generate_report()}"
             assert sideways(page) <= 0
