@@ -352,10 +352,10 @@ def test_a_category_that_never_comes() -> None:
 # ---- several coins in one profile ----
 
 MIXED = (
-    Alphabet(mechanism="harmony", units=3, symbols=2, rule=rule(2**20, 2)),
+    Alphabet(mechanism="harmony", units=3, questions=3, symbols=2, rule=rule(2**20, 2)),
     Alphabet(mechanism="krr", units=1, symbols=5, rule=rule(2**20, 5)),
     Alphabet(mechanism="hashing", units=81, symbols=3, rule=rule(2**20, 3), categories=60, digits=4),
-    Alphabet(mechanism="harmony", units=8, symbols=2, rule=rule(2**19, 2)),
+    Alphabet(mechanism="harmony", units=8, questions=8, symbols=2, rule=rule(2**19, 2)),
 )
 WEIGHTS = np.array([1, 2, 2, 4, 6, 1, 1, 1, 1, 1, 1, 3, 1])
 FIRST_UNIT = np.array([0, 3, 4, 85])

@@ -62,7 +62,7 @@ def krr(categories: int, most: float = 0.4) -> Bets:
 
 def sign(units: int, odds: int = 2**20) -> Alphabet:
     """Attributes with one coin."""
-    return Alphabet(mechanism="harmony", units=units, symbols=2, rule=rule(odds, 2))
+    return Alphabet(mechanism="harmony", units=units, questions=units, symbols=2, rule=rule(odds, 2))
 
 
 def choice(symbols: int, odds: int = 2**20) -> Alphabet:

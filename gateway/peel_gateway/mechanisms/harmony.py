@@ -57,7 +57,7 @@ class _Signs(Form):
         return np.asarray(sign > 0, dtype=np.int64)
 
     def alphabet(self, block: Block) -> Alphabet:
-        return Alphabet(mechanism="harmony", units=block.units, symbols=2, rule=block.rule)
+        return Alphabet(mechanism="harmony", units=block.units, questions=block.questions, symbols=2, rule=block.rule)
 
     def chances(self, block: Block) -> tuple[float, float]:
         return (_ONE - block.rule) / (2 * _ONE), (_ONE + block.rule) / (2 * _ONE)
@@ -71,4 +71,4 @@ SIGNS = _Signs()
 
 def harmony_bets(units: int, rule: int) -> Bets:
     """Return the bets on devices with so many questions answered by signs."""
-    return bets_on([Alphabet(mechanism="harmony", units=units, symbols=2, rule=rule)])
+    return bets_on([Alphabet(mechanism="harmony", units=units, questions=units, symbols=2, rule=rule)])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypedDict
 
-from peel_core.kinds import CHOICE
+from peel_core.kinds import CHOICE, SIGN
 from peel_core.primitives import EPSILON_ONE, RULE_ONE, rule
 from peel_gateway.planning.solve import Solved
 from peel_gateway.planning.task import (
@@ -146,10 +146,12 @@ def _readings(task: Task) -> list[ReadingQuestions]:
 
 
 def _of_attributes(task: Task, seconds: float) -> Iterator[AttributeAccuracy]:
-    asked = Counter(each.attribute for each in task.subject.questions(task.epsilon))
+    questions = task.subject.questions(task.epsilon)
+    asked = Counter(each.attribute for each in questions)
+    means = {each.attribute for each in questions if each.form == SIGN and each.threshold is None}
     for place, half in enumerate(half_widths(task, seconds)):
         attribute = task.subject.attributes[place]
-        ranged = attribute.kind == "mean"
+        ranged = place in means
         yield {
             "name": attribute.name,
             "kind": attribute.kind,
