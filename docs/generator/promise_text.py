@@ -10,7 +10,17 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["FIGURES", "exposure_table", "insider_table", "one_attribute_table", "picking_table", "promise_sentence"]
+__all__ = [
+    "FIGURES",
+    "exposure_table",
+    "insider_table",
+    "mixed_exposure_table",
+    "mixed_picking_sentence",
+    "mixed_table",
+    "one_attribute_table",
+    "picking_table",
+    "promise_sentence",
+]
 
 FIGURES = Path(__file__).resolve().parents[1] / "promise.json"
 
@@ -54,6 +64,47 @@ def _rows(name: str, row: Mapping[str, float]) -> Iterator[str]:
         cells = [f"{_ratio(row, f'{prefix}ratio_{n}')} / {_ratio(row, f'{prefix}sleeper_ratio_{n}')}" for n in _LENGTHS]
         state = f"{row['state_bytes']:,} bytes"
         yield f"| {epsilon}, {int(size):,}{note} | {row['cap']:.2f} | {' | '.join(cells)} | {state} |"
+
+
+def mixed_table() -> str:
+    """Return harm over a liar's on the mixed profile, by the attacked questions."""
+    figures = _figures()["mixed"]
+    lengths = (1000, 10_000)
+    lines = [
+        "| attacked | cap | " + " | ".join(f"n = {n:,}" for n in lengths) + " |",
+        "|---" * (2 + len(lengths)) + "|",
+    ]
+    for name, row in figures["harm"].items():
+        cells = [f"{_ratio(row, f'ratio_{n}')} / {_ratio(row, f'sleeper_ratio_{n}')}" for n in lengths]
+        lines.append(f"| {_block_name(name)} | {row['cap']:.2f} | {' | '.join(cells)} |")
+    hidden = [_ratio(figures["no_reading_and_gaps"], f"ratio_{n}") for n in lengths]
+    lines.append(f"| signs, minus hidden by no reading and gaps in turn | | {' | '.join(hidden)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _block_name(name: str) -> str:
+    *kinds, weight = name.split("_")
+    return f"{' and '.join(kinds)}, weight {weight.removeprefix('weight')}" if kinds else "all questions"
+
+
+def mixed_exposure_table() -> str:
+    """Return the reports until an engine exposes each strategy on the mixed profile."""
+    lines = ["| strategy | reports until exposed |", "|---|---|"]
+    for name, reports in _figures()["mixed"]["reports_until_exposed"].items():
+        lines.append(f"| {name.replace('_', ' ')} | {'not within 4,000' if reports is None else f'{reports:,}'} |")
+    return "\n".join(lines) + "\n"
+
+
+def mixed_picking_sentence() -> str:
+    """Return the best share of a bucket that an insider gets for the light question of the mixed profile."""
+    found = _figures()["mixed"]["light_question_bucket_share_over_fair"]
+    shares = [max(row[f"held_{n}"] for row in found.values()) for n in (30, 200, 1000)]
+    text = (
+        f"The lightest question has one report in {_figures()['mixed']['slots']}. An insider who saves 30, 200 or 1,000 numbers gets "
+        f"{shares[0]:.1f}, {shares[1]:.1f} or {shares[2]:.1f} times an honest device's reports about it into one time bucket of five "
+        "reports, by waiting for the richest window of numbers."
+    )
+    return "\n".join(wrap(text, 118)) + "\n"
 
 
 def one_attribute_table() -> str:

@@ -11,6 +11,8 @@ import pytest
 from project_files import ROOT
 
 from docs.generator.lab_text import LEFT_OUT
+from peel_core.kinds import CHOICE, HASHED, KINDS, SIGN
+from peel_research.lab.aim import ANY_KIND
 from peel_research.lab.attacks import LAB_ATTACKS
 from peel_research.lab.plots import PLOTS, draw
 from peel_research.lab.words import sections
@@ -30,19 +32,27 @@ def test_every_attack_that_a_layer_is_there_for_was_exposed() -> None:
 
 
 def test_the_run_played_the_attacks_of_today() -> None:
-    played = [(row["attack"], row["mechanism"], row["layer"]) for row in FIGURES["attacks"]]
+    played = [(row["attack"], row["kind"], row["layer"]) for row in FIGURES["attacks"] if not row["mixed"]]
+    questions = {("mean", SIGN): len(FIGURES["data"]["columns"]), ("category", CHOICE): 1, ("hashed", HASHED): 1}
     known = [
-        (attack.name, mechanism, attack.layer.label if attack.layer else None)
+        (attack.name, kind, attack.layer.label if attack.layer else None)
         for attack in LAB_ATTACKS.values()
-        for mechanism in attack.mechanisms
+        for (kind, form), count in questions.items()
+        if form in attack.forms and count >= attack.least_questions
     ]
     assert played == known
+
+
+@pytest.mark.xfail(strict=True, reason="docs/lab.json is older than the lab's mixed profile: it waits for a whole run")
+def test_the_run_played_them_on_a_mixed_profile() -> None:
+    assert {row["kind"] for row in FIGURES["attacks"] if row["mixed"]} == {*KINDS, ANY_KIND}
 
 
 def test_what_is_published_is_off_by_no_more_than_a_lie_and_an_insiders_margin() -> None:
     margin = {mechanism: ratios["1000"] for mechanism, ratios in FIGURES["adaptive_shift_over_liar"].items()}
     for row in FIGURES["attacks"]:
-        most = margin[row["mechanism"]] if row["attack"] == "adaptive_insider" else 1.1
+        # In a mixed profile each block of bets has less capital, and each kind fewer reports.
+        most = margin[row["mechanism"]] if row["attack"] == "adaptive_insider" else 1.1 + 0.2 * row["mixed"]
         assert row["after_over_liar"]["mean"] <= most, row["attack"]
 
 

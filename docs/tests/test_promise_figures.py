@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peel_research.promise import measure
+from peel_research.promise import measure, mixed
 from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_research.promise.picking import HELD, SETTINGS, pick
 from peel_research.promise.picking import STRATEGIES as PICKING
@@ -41,6 +41,10 @@ def test_the_figures_keep_the_promise() -> None:
         for row in table.values():
             for held in HELD:
                 assert row[f"held_{held}"] <= 1.2 * table["richest_window"][f"held_{held}"], "or there is a better way"
+    for name, row in FIGURES["mixed"]["harm"].items():
+        assert 1 < row["ratio_10000"] <= row["sleeper_ratio_10000"] <= 1.3 and row["ratio_1000"] <= 1.8, name
+    unseen = {name for name, reports in FIGURES["mixed"]["reports_until_exposed"].items() if reports is None}
+    assert unseen == {"honest", "light_question_favoured_by_no_reading"}
     assert FIGURES["honest_exposed"] == 0
     assert FIGURES["honest_reports"] >= 2_000_000
 
@@ -52,6 +56,8 @@ def test_the_figures_are_of_what_is_measured_today() -> None:
     assert list(FIGURES["bucket_share_over_fair"]) == [setting.name for setting in SETTINGS]
     assert all(list(table) == list(PICKING) for table in FIGURES["bucket_share_over_fair"].values())
     assert set(FIGURES["reports_until_exposed"]) >= {strategy.name for strategy in STRATEGIES}
+    assert list(FIGURES["mixed"]["reports_until_exposed"]) == list(mixed.PLAYS)
+    assert mixed.mixed_setting().items() <= FIGURES["mixed"].items()
 
 
 def test_a_bench_prints_the_same_figures_again() -> None:
@@ -66,6 +72,12 @@ def test_a_strategy_is_exposed_as_soon_as_it_says(strategy: Any) -> None:
     waited = exposed_after(strategy, np.random.default_rng(0))
     assert waited is not None
     assert waited <= slowest
+
+
+def test_a_mixed_profile_again() -> None:
+    name = "always_choice_weight16"
+    waited = mixed.exposed_after(name, seed=0)
+    assert waited is not None and waited <= FIGURES["mixed"]["reports_until_exposed"][name]
 
 
 def test_the_whole_engine_again() -> None:

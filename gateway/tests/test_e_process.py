@@ -352,10 +352,10 @@ def test_a_category_that_never_comes() -> None:
 # ---- several coins in one profile ----
 
 MIXED = (
-    Alphabet(mechanism="harmony", units=3, odds=odds_of(2**20, 2)),
+    Alphabet(mechanism="harmony", units=3, questions=3, odds=odds_of(2**20, 2)),
     Alphabet(mechanism="krr", units=1, odds=odds_of(2**20, 5)),
     Alphabet(mechanism="hashing", units=81, odds=odds_of(2**20, 3), categories=60, digits=4),
-    Alphabet(mechanism="harmony", units=8, odds=odds_of(2**19, 2)),
+    Alphabet(mechanism="harmony", units=8, questions=8, odds=odds_of(2**19, 2)),
 )
 WEIGHTS = np.array([1, 2, 2, 4, 6, 1, 1, 1, 1, 1, 1, 3, 1])
 FIRST_UNIT = np.array([0, 3, 4, 85])

@@ -123,7 +123,8 @@ def alphabet_of(mechanism: str, k: int, epsilon: float) -> Alphabet:
     units, symbols = {"harmony": (k, 2), "krr": (1, k + 1), "hashing": (9, 3)}[mechanism]
     hashed_into = {"categories": k, "digits": 2} if mechanism == "hashing" else {}
     odds = odds_of(round(epsilon * 2**20), symbols)
-    return Alphabet(mechanism=mechanism, units=units, odds=odds, **hashed_into)
+    questions = units if mechanism == "harmony" else 1
+    return Alphabet(mechanism=mechanism, units=units, questions=questions, odds=odds, **hashed_into)
 
 
 ALPHABETS = st.builds(

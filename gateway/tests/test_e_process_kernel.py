@@ -62,7 +62,7 @@ def krr(categories: int, most: float = 0.4) -> Bets:
 
 def sign(units: int, epsilon: int = 2**20) -> Alphabet:
     """Attributes with one coin."""
-    return Alphabet(mechanism="harmony", units=units, odds=odds_of(epsilon, 2))
+    return Alphabet(mechanism="harmony", units=units, questions=units, odds=odds_of(epsilon, 2))
 
 
 def choice(symbols: int, epsilon: int = 2**20) -> Alphabet:

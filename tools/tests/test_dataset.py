@@ -131,6 +131,28 @@ def test_numbers_that_are_missing(tmp_path: Path) -> None:
     assert [cell for _, cell in c.cells] == ["NA", "DE", "DE"]
 
 
+@pytest.mark.parametrize("sentinel", ["-999", "-9999.0", "-99.9"])
+@pytest.mark.parametrize("others", [20, 1], ids=["among many", "beside one"])
+def test_one_sentinel_below_all_readings_is_missing(tmp_path: Path, sentinel: str, others: int) -> None:
+    path = tmp_path / "logger.csv"
+    path.write_text("\n".join(["temp_C", *(str(20 + i % 5) for i in range(others)), sentinel]))
+    column = Dataset.read(path).column("temp")
+    assert column.missing == {sentinel: 1} and column.empty == 1
+    assert column.numbers.min() == 20
+
+
+def test_one_number_above_all_readings_may_be_a_peak(tmp_path: Path) -> None:
+    path = tmp_path / "logger.csv"
+    path.write_text("\n".join(["power_w", *(str(20 + i % 5) for i in range(20)), "999"]))
+    assert Dataset.read(path).column("power_w").numbers.max() == 999
+
+
+def test_a_reading_below_zero_near_the_others_is_no_sentinel(tmp_path: Path) -> None:
+    path = tmp_path / "logger.csv"
+    path.write_text("\n".join(["height", "-1500", "-300", "-999", "200"]))
+    assert not Dataset.read(path).column("height").missing
+
+
 @pytest.mark.parametrize("sentinel", ["-999", "-9999", "9999", "999.9", "-999.0", "-99999"])
 def test_sentinels_are_missing_readings(tmp_path: Path, sentinel: str) -> None:
     path = tmp_path / "data.csv"
@@ -176,7 +198,7 @@ def test_an_export_with_units_and_gaps(tmp_path: Path) -> None:
         ("temperature_f", "°F", 70, 71.5),
         ("co2", "ppm", 610, 705),
         ("humidity", "%", 39, 44),
-        ("fan", "rpm", -1000, 1000),  # one -999 alone may be a reading
+        ("fan", "rpm", 870, 950),
         ("note_indoor", "", 1, 3),
     ]
     assert answer["empty_cells"] == {"humidity %": 1}
@@ -189,6 +211,7 @@ def test_an_export_with_units_and_gaps(tmp_path: Path) -> None:
         "Temperature (°F)": {"-99.9": (2, "far outside its other readings, 70 to 71.4")},
         "CO2_ppm": dict.fromkeys(("-9999", "-9999.0"), (1, "far outside its other readings, 612 to 701")),
         "humidity %": dict.fromkeys(("NaN", "nan", "unavailable"), (1, "not a number")),
+        "Fan [rpm]": {"-999": (1, "far outside its other readings, 870 to 950")},
     }
     said = run("profile", "propose", str(path), "--dir", str(tmp_path)).output
     assert "taken as missing: humidity %: NaN in 1 cell, not a number" in said
@@ -199,6 +222,13 @@ def test_an_export_with_units_and_gaps(tmp_path: Path) -> None:
     [
         ("temp (°C)", "temp", "°C"),
         ("temp_[C]", "temp", "°C"),
+        ("temp_C", "temp", "°C"),
+        ("Air Temp F", "air_temp", "°F"),
+        ("soil_temperature_k", "soil_temperature", "K"),
+        ("dew_point_c", "dew_point", "°C"),
+        ("T_C", "t", "°C"),
+        ("vitamin_c", "vitamin_c", ""),
+        ("set_k", "set_k", ""),
         ("Temp.degC", "temp_degc", ""),
         ("Temp degC", "temp", "°C"),
         ("Temperatur / °C", "temperatur", "°C"),

@@ -119,6 +119,41 @@ def test_the_printed_command_makes_the_planned_profile(tmp_path: Path) -> None:
     assert found["task"]["questions"] == 13
 
 
+MIXED = [
+    "--mean", "temperature:-10:50:°C", "--above", "temperature:26,30", "--ladder", "co2:400:2000:4:ppm@2",
+    "--category", "door:open,shut,ajar@4",
+]  # fmt: skip
+
+
+def test_a_mixed_plan_says_how_wide_each_interval_will_be() -> None:
+    found = planned(*MIXED, "--devices", "200", "--every", "15m", "--within", "4d")
+    rows = {(row["name"], row["kind"]): row for row in found["accuracy"]["attributes"]}
+    assert found["accuracy"]["within_s"] == 4 * 86_400
+    mean, door = rows["temperature", "mean"], rows["door", "category"]
+    assert mean["in_unit"] == pytest.approx(60 * mean["half_width"], rel=0.01) and mean["unit"] == "°C"
+    assert door["in_unit"] is None and door["reports"] == pytest.approx(4 / 15, rel=0.01)
+    # A threshold costs as much as a mean of the same weight. Twice the weight makes intervals narrower by the root of 2.
+    assert rows["temperature", "above"]["half_width"] == mean["half_width"]
+    assert rows["co2", "ladder"]["half_width"] == pytest.approx(mean["half_width"] / 2**0.5, rel=0.01)
+    assert found["accuracy"]["half_width"]["day"] == pytest.approx(2 * mean["half_width"], rel=0.01)
+
+
+def test_a_mixed_plan_counts_the_questions_about_each_reading() -> None:
+    found = planned(*MIXED)
+    assert found["task"]["readings"] == [
+        {"name": "temperature", "questions": 3}, {"name": "co2", "questions": 4}, {"name": "door", "questions": 1},
+    ]  # fmt: skip
+    text = " ".join(run(*MIXED).output.split())
+    assert "(those of its attributes add up): temperature 3, co2 4; 1 about any other" in text
+    assert "temperature (mean)" in text and "--category door:open,shut,ajar@4" in text
+
+
+def test_a_mixed_plan_plays_each_block_of_questions_by_itself() -> None:
+    attacks = [row["attack"] for row in planned(*MIXED)["exposure"]]
+    for name in ("temperature: always plus", "co2: always plus", "door: always the same category"):
+        assert name in attacks
+
+
 @pytest.mark.parametrize("interval", [0.001, 0.5, 7, 900, 86_400, 40 * 86_400])
 def test_a_quota_allows_the_interval_and_little_more(interval: float) -> None:
     quota, period = quota_for(interval)

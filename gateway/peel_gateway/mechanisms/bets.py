@@ -390,15 +390,12 @@ class Alphabet:
     """The number of attributes, or hashes; 1 where there is nothing to assign."""
     odds: Odds
     """Of the coin: a report says the true symbol with probability keep/K, and each other one with probability change/K."""
+    questions: int = 1
+    """The number of questions that a number may assign: attributes, or 1."""
     categories: int = 0
     """The categories behind the hashes."""
     digits: int = 0
     """The digits of a hash."""
-
-    @property
-    def questions(self) -> int:
-        """Return the number of questions that a number may assign: attributes, or 1."""
-        return self.units if self.mechanism == "harmony" else 1
 
     @property
     def symbols(self) -> int:
@@ -431,11 +428,11 @@ def bets_on(alphabets: Sequence[Alphabet], weights: Sequence[int] = ()) -> Bets:
         raise ValueError(f"a profile has 1 to {_MOST_BLOCKS} blocks of attributes with one coin, got {len(alphabets)}")
     questions = sum(alphabet.questions for alphabet in alphabets)
     kept = _checked_weights(weights, questions)
-    late = _questions(questions, kept, _row("harmony")["late: too many"])
+    late = _questions(questions, kept, _row(_ASSIGNED_BY)["late: too many"])
     return Bets(
         blocks=_numbered([_block(alphabet, len(alphabets)) for alphabet in alphabets]),
-        reports=_questions(questions, kept, _row("harmony")["reports: too many"]),
-        gaps=_questions(questions, kept, _row("harmony")["gaps: too many"]),
+        reports=_questions(questions, kept, _row(_ASSIGNED_BY)["reports: too many"]),
+        gaps=_questions(questions, kept, _row(_ASSIGNED_BY)["gaps: too many"]),
         late=late,
         late_share=0.0 if late is None else _LATE_SHARE,
     )
@@ -481,12 +478,14 @@ def _share(row: Mapping[str, Capital], blocks: int) -> float:
     """Return the part of its row's capital that each of several blocks has. One alone has its row's."""
     if blocks == 1:
         return 1.0
-    assignment = sum(_row("harmony")[name].total for name in _ASSIGNMENT)
+    assignment = sum(_row(_ASSIGNED_BY)[name].total for name in _ASSIGNMENT)
     of_row = 1 - sum(row[name].total for name in _ASSIGNMENT if name in row)
     return (1 - assignment) / of_row / blocks
 
 
 _ASSIGNMENT = ("reports: too many", "gaps: too many")
+_ASSIGNED_BY = "harmony"
+"""The mechanism whose row has the capital of the bets on assigned questions. They are about all blocks of a profile."""
 
 
 def _numbered(blocks: Sequence[Block]) -> tuple[Block, ...]:

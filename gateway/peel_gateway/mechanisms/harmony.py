@@ -56,7 +56,7 @@ class _Signs(Form):
         return np.asarray(sign > 0, dtype=np.int64)
 
     def alphabet(self, block: Block) -> Alphabet:
-        return Alphabet(mechanism="harmony", units=block.units, odds=block.odds)
+        return Alphabet(mechanism="harmony", units=block.units, questions=block.questions, odds=block.odds)
 
     def chances(self, block: Block) -> tuple[float, float]:
         return block.change / block.odds.total, block.keep / block.odds.total
@@ -70,4 +70,4 @@ SIGNS = _Signs()
 
 def harmony_bets(units: int, odds: Odds) -> Bets:
     """Return the bets on devices with so many questions answered by signs."""
-    return bets_on([Alphabet(mechanism="harmony", units=units, odds=odds)])
+    return bets_on([Alphabet(mechanism="harmony", units=units, questions=units, odds=odds)])

@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypedDict
 
-from peel_core.kinds import CHOICE
+from peel_core.kinds import CHOICE, SIGN
 from peel_core.odds import EPSILON_ONE, odds_of
 from peel_gateway.planning.solve import Solved
-from peel_gateway.planning.task import BEST_EPSILON, DAY, Task, composed_epsilon, half_width, reports_for, seconds_for
+from peel_gateway.planning.task import (
+    BEST_EPSILON,
+    DAY,
+    Task,
+    composed_epsilon,
+    half_width,
+    half_widths,
+    reports_for,
+    seconds_for,
+)
 
 __all__ = ["YEAR_DAYS", "Outlook", "advice", "outlook", "rounded"]
 
@@ -21,9 +31,17 @@ ACCURACIES = (0.1, 0.05, 0.02, 0.01)
 YEAR_DAYS = 365
 
 
+class ReadingQuestions(TypedDict):
+    """The number of questions about one reading, over all its attributes."""
+
+    name: str
+    questions: int
+
+
 class PlannedTask(TypedDict):
     attributes: list[str]
     questions: int
+    readings: list[ReadingQuestions]
     devices: int
     interval_s: float
     epsilon: float
@@ -43,10 +61,28 @@ class TimeUntil(TypedDict):
     hours: float
 
 
+class AttributeAccuracy(TypedDict):
+    """The interval of one attribute after the planned time, in the worst case over its readings."""
+
+    name: str
+    kind: str
+    questions: int
+    reports: float
+    """The share of all reports that answer each of its questions."""
+    half_width: float
+    """Of its range, or of all readings for shares."""
+    in_unit: float | None
+    """The same in its unit, for a mean."""
+    unit: str
+
+
 class Accuracy(TypedDict):
     of: str
     half_width: HalfWidths
     until: list[TimeUntil]
+    within_s: float
+    attributes: list[AttributeAccuracy]
+    """After `within_s` seconds."""
 
 
 class Spent(TypedDict):
@@ -82,27 +118,52 @@ class Outlook(TypedDict):
     advice: list[str]
 
 
-def outlook(solved: Solved, accuracy: float | None = None) -> Outlook:
-    """Return all that follows by formula. `accuracy` adds a row for that half-width."""
+def outlook(solved: Solved, accuracy: float | None = None, within_s: float = DAY) -> Outlook:
+    """Return all that follows by formula. `accuracy` adds a row for that half-width; intervals per attribute are those after `within_s`."""
     task = solved.task
     return {
         "task": {
             "attributes": [f"{each.name} ({each.kind})" for each in task.subject.attributes],
             "questions": len(task.subject.questions(task.epsilon)),
+            "readings": _readings(task),
             "devices": task.devices,
             "interval_s": round(task.interval_s, 3),
             "epsilon": round(task.epsilon, 4),
             "found": list(solved.found),
             "assumed": list(solved.assumed),
         },
-        "accuracy": _accuracy(task, accuracy),
+        "accuracy": _accuracy(task, accuracy, within_s),
         "privacy": _privacy(task),
         "insider": _insider(task),
         "advice": advice(task),
     }
 
 
-def _accuracy(task: Task, wanted: float | None) -> Accuracy:
+def _readings(task: Task) -> list[ReadingQuestions]:
+    """Return the questions per reading. Those of several attributes about one reading add up."""
+    names = [task.subject.attributes[each.attribute].name for each in task.subject.questions(task.epsilon)]
+    return [{"name": name, "questions": count} for name, count in Counter(names).items()]
+
+
+def _of_attributes(task: Task, seconds: float) -> Iterator[AttributeAccuracy]:
+    questions = task.subject.questions(task.epsilon)
+    asked = Counter(each.attribute for each in questions)
+    means = {each.attribute for each in questions if each.form == SIGN and each.threshold is None}
+    for place, half in enumerate(half_widths(task, seconds)):
+        attribute = task.subject.attributes[place]
+        ranged = place in means
+        yield {
+            "name": attribute.name,
+            "kind": attribute.kind,
+            "questions": asked[place],
+            "reports": rounded(attribute.weight / task.subject.slots),
+            "half_width": rounded(half),
+            "in_unit": rounded(half * (attribute.high - attribute.low)) if ranged else None,
+            "unit": attribute.unit if ranged else "",
+        }
+
+
+def _accuracy(task: Task, wanted: float | None, within_s: float) -> Accuracy:
     steps = sorted({*ACCURACIES, *([] if wanted is None else [wanted])}, reverse=True)
     return {
         "of": task.subject.worst(task.epsilon).name,
@@ -119,6 +180,8 @@ def _accuracy(task: Task, wanted: float | None) -> Accuracy:
             }
             for half in steps
         ],
+        "within_s": within_s,
+        "attributes": list(_of_attributes(task, within_s)),
     }
 
 

@@ -20,7 +20,17 @@ from peel_core.kinds import HASHED, KINDS, SIGN, Attribute, Question, kind_for_c
 from peel_core.odds import EPSILON_ONE
 from peel_gateway.mechanisms.intervals import Z95
 
-__all__ = ["BEST_EPSILON", "DAY", "Subject", "Task", "composed_epsilon", "half_width", "reports_for", "seconds_for"]
+__all__ = [
+    "BEST_EPSILON",
+    "DAY",
+    "Subject",
+    "Task",
+    "composed_epsilon",
+    "half_width",
+    "half_widths",
+    "reports_for",
+    "seconds_for",
+]
 
 DAY = 86_400
 
@@ -77,12 +87,20 @@ class Subject:
 
     def spread(self, epsilon: float) -> float:
         """Return the worst-case standard deviation of an estimate, as a part of its range, times the root of the number of reports."""
-        return math.sqrt(max(cost.variance / self.share(question) for question, cost in self._costs(epsilon)))
+        return max(self.spreads(epsilon))
+
+    def spreads(self, epsilon: float) -> list[float]:
+        """Return the spread of each attribute: that of its question with the widest interval."""
+        widest = [0.0] * len(self.attributes)
+        for question, cost in self._costs(epsilon):
+            spread = math.sqrt(cost.variance / self.share(question))
+            widest[question.attribute] = max(widest[question.attribute], spread)
+        return widest
 
     def worst(self, epsilon: float) -> Attribute:
         """Return the first attribute with the widest intervals."""
-        question, _ = max(self._costs(epsilon), key=lambda pair: pair[1].variance / self.share(pair[0]))
-        return self.attributes[question.attribute]
+        spreads = self.spreads(epsilon)
+        return self.attributes[spreads.index(max(spreads))]
 
     def _costs(self, epsilon: float) -> list[tuple[Question, choice.Cost]]:
         return [(question, _cost(question, _q20(epsilon))) for question in self.questions(epsilon)]
@@ -133,9 +151,14 @@ def _q20(epsilon: float) -> int:
 
 
 def half_width(task: Task, seconds: float) -> float:
-    """Return the half-width of a 95% interval after a time, as a part of the range, at most 1."""
+    """Return the half-width of the widest 95% interval after a time, as a part of the range, at most 1."""
+    return max(half_widths(task, seconds))
+
+
+def half_widths(task: Task, seconds: float) -> list[float]:
+    """Return the half-width of each attribute's 95% intervals after a time, as a part of the range, at most 1."""
     reports = task.reports_per_second * seconds
-    return min(1.0, Z95 * task.subject.spread(task.epsilon) / math.sqrt(reports))
+    return [min(1.0, Z95 * spread / math.sqrt(reports)) for spread in task.subject.spreads(task.epsilon)]
 
 
 def reports_for(subject: Subject, epsilon: float, half: float) -> int:

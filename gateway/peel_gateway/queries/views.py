@@ -277,7 +277,10 @@ class Views:
         if given.devices is None and given.accuracy is None:
             given = replace(given, devices=self._devices_of(query.profile) or None)
         try:
-            return {"profile": query.profile, **outlook(solve(given.of_profile(planned)), given.accuracy)}
+            return {
+                "profile": query.profile,
+                **outlook(solve(given.of_profile(planned)), given.accuracy, given.within_s),
+            }
         except PlanError as error:
             raise QueryError(str(error)) from None
 

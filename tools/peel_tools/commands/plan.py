@@ -66,7 +66,11 @@ class Part(click.ParamType[float]):
     "--accuracy", type=Part(), help="Half-width of the 95% interval that you want, as a part of the range, such as 5%."
 )
 @click.option(
-    "--within", type=Duration(), default="1d", show_default=True, help="Time in which the accuracy is to be reached."
+    "--within",
+    type=Duration(),
+    default="1d",
+    show_default=True,
+    help="Planned time: accuracy is to be reached in it, and intervals per attribute are those after it.",
 )
 @click.option("--battery", type=float, help="Battery capacity in mAh, to calculate its life from the next three.")
 @click.option("--awake-ma", type=float, default=80.0, show_default=True, help="Current while awake.")
@@ -122,7 +126,7 @@ def plan(
             given = given.of_profile(loaded)
         solved = solve(given)
     power = None if battery is None else Battery(battery, awake_ma, awake_s, asleep_ma)
-    found = make_plan(solved, accuracy, power, loaded)
+    found = make_plan(solved, accuracy, power, loaded, within)
     if as_json:
         print_json(found)
     else:

@@ -112,8 +112,9 @@ def propose_profile(csv: Path, name: str | None, folder: Path, epsilon: str, for
     """Propose a profile from the columns of a CSV file: means of its numbers, and shares of its categories.
 
     The file may be gzip-compressed. Cells are separated by commas, semicolons or tabs; decimal commas are read if the separator is another
-    one. Units come from headers such as "temp (°C)" and "co2_ppm". Words such as NaN count as missing. So do numbers such as -999 if
-    they repeat and are far outside a column's other readings. Ranges are a little wider than the readings.
+    one. Units come from headers such as "temp (°C)", "temp_C" and "co2_ppm". Words such as NaN count as missing. So do numbers such as
+    -999 that are far below a column's other readings, and those such as 9999 that are far above them and repeat.
+    Ranges are a little wider than the readings.
 
     A profile is public. For a real fleet use the ranges of the sensors, not those of their readings.
     """

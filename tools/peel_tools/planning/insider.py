@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -286,21 +285,22 @@ class Wait:
 
 
 def arenas_of(subject: Subject, epsilon: float) -> Iterator[tuple[str, Arena, float]]:
-    """Yield the arenas of a subject, each with its label and the share of reports that are played in it.
+    """Yield the arenas of a subject, each with its label and the share of reports that are played in it: one per block of questions.
 
-    All signs are played in one arena, where the questions have equal weights. An attribute with categories has its own arena. The
-    bets of a profile share their capital equally among its blocks, so each part of it takes longer to win.
+    The bets of a profile share their capital equally among its blocks, so each part of it takes longer to win.
     """
-    questions = subject.questions(epsilon)
-    alpha = ALPHA / _blocks(questions)
-    signs = [question for question in questions if question.form == SIGN]
-    if signs:
-        label = "" if len(signs) == len(questions) else "numbers: "
-        yield label, HarmonyArena(epsilon, len(signs), alpha), sum(map(subject.share, signs))
-    for question in questions:
-        if question.form != SIGN:
-            label = "" if len(questions) == 1 else f"{subject.attributes[question.attribute].name}: "
-            yield label, _arena_of_choice(question, epsilon, alpha), subject.share(question)
+    blocks = _blocks(subject.questions(epsilon))
+    alpha = ALPHA / len(blocks)
+    signed = sum(block[0].form == SIGN for block in blocks)
+    for block in blocks:
+        names = ", ".join(dict.fromkeys(subject.attributes[question.attribute].name for question in block))
+        label = "numbers" if block[0].form == SIGN and signed == 1 else names
+        arena = HarmonyArena(epsilon, len(block), alpha) if block[0].form == SIGN else None
+        yield (
+            "" if len(blocks) == 1 else f"{label}: ",
+            arena or _arena_of_choice(block[0], epsilon, alpha),
+            sum(map(subject.share, block)),
+        )
 
 
 def _arena_of_choice(question: Question, epsilon: float, alpha: float) -> Arena:
@@ -309,13 +309,16 @@ def _arena_of_choice(question: Question, epsilon: float, alpha: float) -> Arena:
     return HashingArena(epsilon, question.domain, alpha)
 
 
-def _blocks(questions: Sequence[Question]) -> int:
-    """Return the number of blocks: runs of signs with equal weights, and all other questions."""
-    starts = (
-        after.form != SIGN or before.form != SIGN or before.weight != after.weight
-        for before, after in pairwise(questions)
-    )
-    return 1 + sum(starts)
+def _blocks(questions: Sequence[Question]) -> list[list[Question]]:
+    """Return the questions in blocks as profiles have them: neighbouring signs of equal weight are one, any other question is one."""
+    blocks: list[list[Question]] = []
+    for question in questions:
+        last = blocks[-1][-1] if blocks else None
+        if last and question.form == last.form == SIGN and question.weight == last.weight:
+            blocks[-1].append(question)
+        else:
+            blocks.append([question])
+    return blocks
 
 
 def waits(subject: Subject, epsilon: float) -> Iterator[Wait]:

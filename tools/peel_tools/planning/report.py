@@ -87,11 +87,15 @@ class Battery:
 
 
 def plan(
-    solved: Solved, accuracy: float | None = None, battery: Battery | None = None, profile: Profile | None = None
+    solved: Solved,
+    accuracy: float | None = None,
+    battery: Battery | None = None,
+    profile: Profile | None = None,
+    within_s: float = DAY,
 ) -> dict[str, Any]:
     """Return the whole plan of a task: the gateway's formulas, the games against attackers, the bytes and the battery."""
     task = solved.task
-    found = outlook(solved, accuracy)
+    found = outlook(solved, accuracy, within_s)
     later = {str(n): rounded(ratio) for n, ratio in harm(task.subject, task.epsilon).items()}
     insider = {**found["insider"], "ratio": {**found["insider"]["ratio"], **later}}
     return {
@@ -189,6 +193,10 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         f"{counted(task['devices'], 'device')}, {counted(len(task['attributes']), 'attribute')}, {counted(task['questions'], 'question')}, "
         f"a report every {spoken(task['interval_s'] / 3600)}, epsilon {task['epsilon']:g} each"
     )
+    shared = [f"{each['name']} {each['questions']}" for each in task["readings"] if each["questions"] > 1]
+    if shared:
+        others = "" if len(shared) == len(task["readings"]) else "; 1 about any other"
+        yield f"  questions per reading (those of its attributes add up): {', '.join(shared)}{others}"
     for name, why in (("found", "from what you asked for"), ("assumed", "because nothing was said")):
         if task[name]:
             yield f"  {', '.join(task[name])}: {why}"
@@ -220,6 +228,22 @@ def _accuracy_lines(found: Mapping[str, Any]) -> Iterator[str]:
             f"  ±{100 * row['half_width']:.3g}%".ljust(10)
             + f"{counted(row['reports'], 'report'):>22}   {spoken(row['hours'])}"
         )
+    yield f"\nAfter {spoken(found['within_s'] / 3600)}, per attribute (at worst; questions, reports per question)"
+    yield from _attribute_lines(found["attributes"])
+
+
+def _attribute_lines(rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    """Return one line per attribute; those that differ in nothing but their names share one."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["kind"], row["questions"], row["reports"], row["in_unit"], row["unit"]), []).append(row)
+    for same in groups.values():
+        first, more = same[0], len(same) - 1
+        name = f"{first['name']} ({first['kind']})" + (f" and {more} more" if more else "")
+        width = f"±{first['half_width']:.1%}"
+        if first["in_unit"] is not None:
+            width += f" = ±{first['in_unit']:g}{' ' if first['unit'] else ''}{first['unit']}"
+        yield f"  {name:30} {width:20} {counted(first['questions'], 'question'):>12}, {first['reports']:.1%} each"
 
 
 def _privacy_lines(found: Mapping[str, Any]) -> Iterator[str]:

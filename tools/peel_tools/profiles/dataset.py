@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The user's own data: a CSV file as columns with names that profiles allow.
 
-- A column's header is split into name and unit: `Temp (°C)`, `temp [C]`, `CO2_ppm`, `humidity %`.
+- A column's header is split into name and unit: `Temp (°C)`, `temp [C]`, `temp_C`, `CO2_ppm`, `humidity %`.
 - Its name is in lower case, without accents, with `_` for all other characters.
 - Cells without a reading are left out and counted: empty ones, and among numbers also words such as NA and sentinels such as -999.
-  A sentinel is far outside the other readings and occurs more than once.
+  A sentinel is far outside the other readings. One above them must occur more than once, because it may be a peak.
 - Each column is a separate list of readings.
 - The separator is a comma, semicolon or tab, whichever the header has most of. If it is not the comma, numbers may have decimal commas.
 """
@@ -54,11 +54,13 @@ _BARE_UNITS = {
         "m/s", "km/h", "l/min", "µg/m³", "W/m²",
     )
 } | {spelling: unit for spelling, unit in _SPELLINGS.items() if len(spelling) > 1}  # fmt: skip
-"""The units that need no brackets, by their lower case. Single letters do: `phase_a` is not in amperes."""
+"""The units that need no brackets, by their lower case. Single letters do, but after a temperature: `phase_a` is not in amperes."""
 _BRACKETED = re.compile(r"(.*?)[\s_]*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 _TRAILING = re.compile(
     rf"(.*?[^\s_,:/])(?:[\s_,:/]+({'|'.join(map(re.escape, _BARE_UNITS))})|([%°]|°[CF]))", re.IGNORECASE
 )
+_TEMPERATURE = re.compile(r"(.*(?:temp|temperature|tmp|dew[\s_]*point)|t)[\s_]+([CFK])", re.IGNORECASE)
+"""A temperature, with a letter for its unit: `temp_C`, `T K`."""
 
 NAME_BYTES = 32
 """The longest name or category of a profile (SPEC section 10)."""
@@ -187,8 +189,8 @@ def _columns(
 def _sentinels(cells: Mapping[str, int]) -> set[str]:
     """Return the cells of a column of numbers that mean "no reading".
 
-    They are known sentinels that occur more than once, outside the range of all others by more than its width. A pressure of 999.9
-    among others from 950 to 1050 is a reading; among temperatures it is not.
+    They are known sentinels outside the range of all others by more than its width. A pressure of 999.9 among others from 950 to
+    1050 is a reading; among temperatures it is not. One above the others must occur more than once, because it may be a peak.
     """
     numbers = {cell: read_number(cell) for cell in cells}
     times: Counter[float] = Counter()
@@ -198,10 +200,11 @@ def _sentinels(cells: Mapping[str, int]) -> set[str]:
     if not readings or not all(map(math.isfinite, readings)):
         return set()
     low, high = min(readings), max(readings)
+    below, above = low - (high - low), high + (high - low)
     return {
         cell
         for cell, value in numbers.items()
-        if value in _SENTINELS and times[value] > 1 and not low - (high - low) <= value <= high + (high - low)
+        if value in _SENTINELS and (value < below or (value > above and times[value] > 1))
     }
 
 
@@ -228,6 +231,8 @@ def name_and_unit(header: str) -> tuple[str, str]:
     if found := _BRACKETED.fullmatch(header):
         name, unit = found[1], _SPELLINGS.get(found[2].lower(), found[2])
         return (name, unit) if name and _UNIT.fullmatch(unit) else (header, "")
+    if found := _TEMPERATURE.fullmatch(header):
+        return found[1], _SPELLINGS.get(found[2].lower(), "K")
     if found := _TRAILING.fullmatch(header):
         return found[1], _BARE_UNITS.get((found[2] or found[3]).lower(), "")
     return header, ""

@@ -261,7 +261,7 @@ _MOST = 4000
 
 @dataclass(frozen=True)
 class _Turn:
-    """What a strategy knows of the next numbers."""
+    """The next numbers of a device, as its strategy knows them."""
 
     rng: Generator
     setting: Mixed
