@@ -24,6 +24,7 @@ from peel_research.lab.attacks.record import Course, Needs, Place
 from peel_research.lab.data import load_data
 from peel_research.lab.exposure import planned
 from peel_research.lab.fleet import Frames, Ints, LabFleet, profiles_for
+from peel_research.lab.mechanisms.devices import odds_near
 from peel_research.world import World
 
 DATA = load_data(None)
@@ -190,7 +191,7 @@ def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_expos
     said = attack.say(course)
     mine = course.unit == 0
     harm = said.sign[mine].mean() * AIMS["harmony"].block.cap
-    assert harm == pytest.approx(1.28, abs=0.02)
+    assert harm == pytest.approx(1.3, abs=0.02)
     assert (said.sign[~mine] == course.sign[~mine]).all() and (said.index == course.unit).all()
     trial = play(DATA, AIMS["harmony"], attack, QUICK, seed=1)
     assert trial.exposure == 1 and trial.attackers_exposed == 1 and trial.shifts.after == 0
