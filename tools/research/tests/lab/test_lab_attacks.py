@@ -12,7 +12,6 @@ import pytest
 
 from peel_core import Profile
 from peel_core.hashing import hashed
-from peel_core.primitives import RULE_ONE
 from peel_gateway.engine.engine import Engine
 from peel_gateway.model.verdict import Layer, Verdict
 from peel_research.lab.arena import QUICK, Scale, play
@@ -101,7 +100,7 @@ def test_a_hidden_budget_is_not_in_the_frame_and_a_declared_one_is() -> None:
     hidden, declared = (LAB_ATTACKS[f"another_budget_{how}"].say for how in ("hidden", "declared"))
     assert hidden is not None and declared is not None
     assert (hidden(course).rule == PROFILES["harmony"].blocks[0].rule).all()
-    assert declared(course).rule[0, 0] / RULE_ONE == pytest.approx(np.tanh(1.0), abs=1e-6)
+    assert declared(course).rule[0, 0] == 22 | 3 << 8, "the odds of epsilon 2"
     assert (hidden(course).sign > 0).mean() == pytest.approx((1 + np.tanh(1.0)) / 2, abs=0.02)
 
 
@@ -182,7 +181,7 @@ def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_expos
     assert attack.say is not None
     said = attack.say(course)
     mine = course.unit == 0
-    harm = said.sign[mine].mean() / (PROFILES["harmony"].blocks[0].rule / RULE_ONE)
+    harm = said.sign[mine].mean() / PROFILES["harmony"].blocks[0].true_share
     assert harm == pytest.approx(1.28, abs=0.02)
     assert (said.sign[~mine] == course.sign[~mine]).all() and (said.index == course.unit).all()
     trial = play(DATA, PROFILES["harmony"], attack, QUICK, seed=1)
