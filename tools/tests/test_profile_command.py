@@ -75,7 +75,9 @@ def test_a_new_profile_says_what_its_odds_cost(tmp_path: Path) -> None:
 
 
 def test_an_epsilon_without_odds_names_the_nearest(tmp_path: Path) -> None:
-    answer = CliRunner().invoke(main, ["profile", "new", str(tmp_path / "p.toml"), "--mean", "t:0:1", "--epsilon", "0.001"])
+    answer = CliRunner().invoke(
+        main, ["profile", "new", str(tmp_path / "p.toml"), "--mean", "t:0:1", "--epsilon", "0.001"]
+    )
     assert answer.exit_code != 0
     assert "epsilon: 0.000999451 has no odds" in answer.output
     assert "use 0.01, the nearest that has" in answer.output

@@ -63,7 +63,9 @@ def check_epsilon(ctx: click.Context, parameter: click.Parameter, text: str) -> 
     except InvalidOperation:
         inside = False
     if not inside:
-        raise click.BadParameter(f"must be a number above 0 (at least 2^-20) and at most {EPSILON_MAX // EPSILON_ONE}, got {text!r}")
+        raise click.BadParameter(
+            f"must be a number above 0 (at least 2^-20) and at most {EPSILON_MAX // EPSILON_ONE}, got {text!r}"
+        )
     return text
 
 
