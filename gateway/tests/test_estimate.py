@@ -180,18 +180,18 @@ def test_a_category_that_was_reported_is_never_nought_for_certain(profiles: Make
 
 
 def test_a_mean_over_devices_is_not_one_over_reports(profiles: Makers) -> None:
-    """Device 1 has 3000 reports of a low reading, nine others 100 each of a high one."""
+    """Device 1 has 3300 reports of a low reading, nine others 110 each of a high one: multiples of 11, so that counts are whole."""
     profile = profiles[0](4)
     share = (1 + np.array([-0.8, *[0.6] * 9]) * profile.blocks[0].true_share) / 2
-    reports = np.array([3000, *[100] * 9])
+    reports = np.array([3300, *[110] * 9])
     plus = np.round(share * reports).astype(int)
     row = estimate(profile, range(1, 11), 0, plus, reports - plus)[0]
-    assert (row.n, row.devices) == (3900, 10)
+    assert (row.n, row.devices) == (4290, 10)
     assert (row.published.over, row.over_devices.over) == ("reports", "devices")
-    assert row.published.within.value == pytest.approx(5 + 5 * (3000 * -0.8 + 900 * 0.6) / 3900, abs=0.05)
+    assert row.published.within.value == pytest.approx(5 + 5 * (3300 * -0.8 + 990 * 0.6) / 4290, abs=0.05)
     assert row.over_devices.within.value == pytest.approx(5 + 5 * (-0.8 + 9 * 0.6) / 10, abs=0.05)
-    assert row.published.effective == 3900
-    assert row.over_devices.effective == pytest.approx(100 / (1 / 3000 + 9 / 100))
+    assert row.published.effective == 4290
+    assert row.over_devices.effective == pytest.approx(100 / (1 / 3300 + 9 / 110))
     (held, *_), (equal, *_) = (
         estimate(profile, range(1, 11), 0, plus, reports - plus, share_cap=cap) for cap in (0.25, 0)
     )

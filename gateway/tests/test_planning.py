@@ -98,9 +98,9 @@ def test_a_budget_per_day_is_kept_and_used_well() -> None:
         (Given(epsilon=1, epsilon_per_day=2, interval_s=3), "Give two of them"),
         (Given(devices=0), "devices: must be between 1 and"),
         (Given(accuracy=float("nan")), "accuracy: must be between"),
-        (Given(epsilon_per_day=1e6, interval_s=DAY), "between 1e-06 and 16"),
-        (Given(epsilon_per_day=1e9, interval_s=900, accuracy=0.05), "between 1e-06 and 16"),
-        (Given(epsilon_per_day=1e-6, interval_s=1), "between 1e-06 and 16"),
+        (Given(epsilon_per_day=1e6, interval_s=DAY), "between 0.005 and 5.5"),
+        (Given(epsilon_per_day=1e9, interval_s=900, accuracy=0.05), "between 0.005 and 5.5"),
+        (Given(epsilon_per_day=1e-6, interval_s=1), "between 0.005 and 5.5"),
         (Given(devices=2, interval_s=3600, accuracy=0.01), "no epsilon gives"),
         (Given(devices=2, epsilon_per_day=1, accuracy=0.01), "out of reach"),
     ],
@@ -118,7 +118,7 @@ def test_few_categories_are_asked_directly_and_many_are_hashed() -> None:
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        (replace(TASK, epsilon=6.0), "4 is enough"),
+        (replace(TASK, epsilon=5.0), "4 is enough"),
         (replace(TASK, subject=Subject.means(252)), "252 questions"),
         (replace(TASK, devices=5), "with 5 devices"),
         (replace(TASK, subject=Subject.categories(64, 4.0)), "use kind hashed"),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,32 @@ def test_show_lists_kinds_questions_and_the_sum_per_reading(tmp_path: Path) -> N
     assert [(each["kind"], each["questions"]) for each in shown["attributes"]] == [
         ("mean", 1), ("above", 2), ("ladder", 8), ("category", 1), ("hashed", 1)
     ]  # fmt: skip
-    rules = [block.rule for block in load_profile(path).blocks]
-    assert [shown["attributes"][place]["rule"] for place in (0, 3, 4)] == rules
+    assert [each["odds"] for each in shown["attributes"]] == ["22:3", "22:3", "22:3", "7:1", "36:5"]
+    assert [shown["attributes"][place]["odds"] for place in (0, 3, 4)] == [
+        f"{block.keep}:{block.change}" for block in load_profile(path).blocks
+    ]
+    assert shown["attributes"][0]["epsilon"] == pytest.approx(math.log(22 / 3), abs=1e-6)
     temperature = shown["readings"][0]
     assert (temperature["name"], temperature["questions"], temperature["epsilon"]) == ("temperature", 3, 6)
     days = [each["epsilon_per_day"] for each in shown["readings"]]
     assert sum(days) == pytest.approx(shown["epsilon_per_day"], abs=0.01)
     said = peel("show", path)
     assert "temperature: 3 questions, epsilon 6 when each was answered once" in said
-    assert "door: category: open, shut, ajar: 1 question, 8% of reports, rule" in said
+    assert "door: category: open, shut, ajar: 1 question, 8% of reports, odds 7:1, epsilon 1.946" in said
+
+
+def test_a_new_profile_says_what_its_odds_cost(tmp_path: Path) -> None:
+    said = peel("new", tmp_path / "one.toml", "--mean", "t:0:1", "--epsilon", "1")
+    assert "odds 8:3 for 2 outcomes: epsilon 0.981, variance +4.3% against epsilon 1" in said
+
+
+def test_an_epsilon_without_odds_names_the_nearest(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(
+        main, ["profile", "new", str(tmp_path / "p.toml"), "--mean", "t:0:1", "--epsilon", "0.001"]
+    )
+    assert answer.exit_code != 0
+    assert "epsilon: 0.000999451 has no odds" in answer.output
+    assert "use 0.01, the nearest that has" in answer.output
 
 
 def test_weights_say_how_often_an_attribute_is_asked(tmp_path: Path) -> None:
@@ -130,7 +148,7 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ("", "give at least one of --mean, --above"),
-        ("--mean a:0:1 --epsilon 17", "at most 16, got '17'"),
+        ("--mean a:0:1 --epsilon 17", "at most 6, got '17'"),
         ("--mean a:0:1 --epsilon much", "got 'much'"),
         ("--mean a:5:1 --mean b:0:1", "attribute[0].low: 5 is not below high = 1"),
         ("--mean a", "'a': write NAME:LOW:HIGH[:UNIT]"),

@@ -26,7 +26,7 @@ from peel_tools.profiles.options import ATTRIBUTE_OPTIONS, attribute_options, ch
 
 _PLANNED_DEVICES = 100
 """The number of devices assumed for advice; `peel plan` takes the real one."""
-_EPSILON = "Budget of one report, above 0, at most 16."
+_EPSILON = "Budget of one report, above 0, at most 6; it becomes odds of two integers up to 255."
 _MOST_NAMED = 8
 """The most categories or thresholds that a line lists."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from peel_core.kinds import KINDS, Attribute
-from peel_core.odds import EPSILON_ONE
+from peel_core.odds import EPSILON_MAX, EPSILON_ONE
 from peel_tools.profiles.drafts import Row
 
 __all__ = ["ATTRIBUTE_OPTIONS", "attribute_options", "check_epsilon", "options_of"]
@@ -59,11 +59,13 @@ def attribute_options(command: Callable[..., None]) -> Callable[..., None]:
 def check_epsilon(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     """Return epsilon as it was written. A profile rounds it down to a multiple of 2^-20."""
     try:
-        inside = 1 <= Decimal(text) * EPSILON_ONE <= 16 * EPSILON_ONE
+        inside = 1 <= Decimal(text) * EPSILON_ONE <= EPSILON_MAX
     except InvalidOperation:
         inside = False
     if not inside:
-        raise click.BadParameter(f"must be a number above 0 (at least 2^-20) and at most 16, got {text!r}")
+        raise click.BadParameter(
+            f"must be a number above 0 (at least 2^-20) and at most {EPSILON_MAX // EPSILON_ONE}, got {text!r}"
+        )
     return text
 
 

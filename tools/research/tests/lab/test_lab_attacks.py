@@ -24,7 +24,6 @@ from peel_research.lab.attacks.record import Course, Needs, Place
 from peel_research.lab.data import load_data
 from peel_research.lab.exposure import planned
 from peel_research.lab.fleet import Frames, Ints, LabFleet, profiles_for
-from peel_research.lab.mechanisms.devices import odds_near
 from peel_research.world import World
 
 DATA = load_data(None)
@@ -109,7 +108,7 @@ def test_a_hidden_budget_is_not_in_the_frame_and_a_declared_one_is() -> None:
     hidden, declared = (LAB_ATTACKS[f"another_budget_{how}"].say for how in ("hidden", "declared"))
     assert hidden is not None and declared is not None
     assert (hidden(course).rule == AIMS["harmony"].block.rule).all()
-    assert declared(course).rule[0, 0] == odds_near(2.0, 2).rule
+    assert declared(course).rule[0, 0] == 22 | 3 << 8, "the odds of epsilon 2"
     assert (hidden(course).sign > 0).mean() == pytest.approx((1 + np.tanh(1.0)) / 2, abs=0.02)
 
 
