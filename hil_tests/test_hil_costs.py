@@ -36,6 +36,18 @@ def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.boards("pico")
+def test_a_verified_coin_stays_within_its_budget(board: str, tmp_path: Path) -> None:
+    """At odds 8:3, audited tables included. The core's stack has the buffers of a table; there are no others."""
+    costs = bench_device.measure_verified(tmp_path)
+    assert 200_000 < costs["cycles"] <= 700_000
+    assert costs["seed_cycles"] < costs["mask_cycles"] < costs["root_cycles"] < costs["open_cycles"]
+    assert 200 < costs["stack_bytes"] <= 1024
+
+    documented = documented_figures()
+    assert documented is None or costs == documented["verified"], TAKE_AGAIN
+
+
+@pytest.mark.boards("pico")
 def test_the_native_module_is_small(board: str) -> None:
     size = build_natmod("armv6m").stat().st_size
     assert size <= 12 * 1024

@@ -13,6 +13,7 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif
+#include "../../c_core/src/coin.c"
 #include "../../c_core/src/drbg.c"
 #include "../../c_core/src/encode.c"
 #include "../../c_core/src/frame.c"

@@ -61,9 +61,9 @@ static const char error_names[] =
     "odds: not 1 <= change < keep <= 255\0"
     "domain: not 2 to 65535 categories, or not for this form\0"
     "order: absorbing after squeezing\0"
-    "coin: no verified coin has these odds or symbols, or this index\0"
-    "outcome: the coin has no such outcome\0"
-    "root: the opening does not lead to it\0"
+    "coin: odds, symbols or index out of range\0"
+    "outcome\0"
+    "root\0"
     "value: not an unsigned 32-bit integer\0"
     "index: at or above the limit";
 
@@ -382,6 +382,30 @@ static mp_obj_t peelcore_codeword(size_t n_args, const mp_obj_t *args) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_codeword_obj, 4, 4, peelcore_codeword);
 
+/* ---- Verified coins (SPEC section 13) --------------------------------------------------------------------------- */
+
+/* A name is the last 14 bytes of a report's header, then keep, change, symbols and three zeros. */
+static mp_obj_t peelcore_coin_root(mp_obj_t name, mp_obj_t seed) {
+  uint8_t root[PEEL_COIN_HASH_BYTES];
+  checked(peel_coin_root(root, get_exactly(name, PEEL_COIN_NAME_BYTES), get_exactly(seed, 16)));
+  return mp_obj_new_bytes(root, sizeof root);
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_coin_root_obj, peelcore_coin_root);
+
+static mp_obj_t peelcore_coin_open(mp_obj_t name, mp_obj_t seed, mp_obj_t index) {
+  uint8_t root[PEEL_COIN_HASH_BYTES], opening[PEEL_MAX_OPENING_BYTES];
+  const uint8_t *name_bytes = get_exactly(name, PEEL_COIN_NAME_BYTES), *seed_bytes = get_exactly(seed, 16);
+  int size = checked(peel_coin_open(opening, sizeof opening, root, name_bytes, seed_bytes, get_u32(index)));
+  mp_obj_t pair[] = {mp_obj_new_bytes(opening, (size_t)size), mp_obj_new_bytes(root, sizeof root)};
+  return mp_obj_new_tuple(2, pair);
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_coin_open_obj, peelcore_coin_open);
+
+static mp_obj_t peelcore_coin_mask(mp_obj_t seed, mp_obj_t symbols, mp_obj_t answer) {
+  return MP_OBJ_NEW_SMALL_INT(checked(peel_coin_mask(get_exactly(seed, 16), get_u32(symbols), get_u32(answer))));
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_3(peelcore_coin_mask_obj, peelcore_coin_mask);
+
 /* ---- Module ----------------------------------------------------------------------------------------------------- */
 
 #if MICROPY_ENABLE_DYNRUNTIME
@@ -403,6 +427,9 @@ ENTRY_POINT mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw,
   mp_store_global(MP_QSTR_hash, MP_OBJ_FROM_PTR(&peelcore_hash_obj));
   mp_store_global(MP_QSTR_frame_open, MP_OBJ_FROM_PTR(&peelcore_frame_open_obj));
   mp_store_global(MP_QSTR_codeword, MP_OBJ_FROM_PTR(&peelcore_codeword_obj));
+  mp_store_global(MP_QSTR_coin_root, MP_OBJ_FROM_PTR(&peelcore_coin_root_obj));
+  mp_store_global(MP_QSTR_coin_open, MP_OBJ_FROM_PTR(&peelcore_coin_open_obj));
+  mp_store_global(MP_QSTR_coin_mask, MP_OBJ_FROM_PTR(&peelcore_coin_mask_obj));
   MP_DYNRUNTIME_INIT_EXIT
 }
 
@@ -424,6 +451,9 @@ static const mp_rom_map_elem_t peelcore_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_hash), MP_ROM_PTR(&peelcore_hash_obj)},
     {MP_ROM_QSTR(MP_QSTR_frame_open), MP_ROM_PTR(&peelcore_frame_open_obj)},
     {MP_ROM_QSTR(MP_QSTR_codeword), MP_ROM_PTR(&peelcore_codeword_obj)},
+    {MP_ROM_QSTR(MP_QSTR_coin_root), MP_ROM_PTR(&peelcore_coin_root_obj)},
+    {MP_ROM_QSTR(MP_QSTR_coin_open), MP_ROM_PTR(&peelcore_coin_open_obj)},
+    {MP_ROM_QSTR(MP_QSTR_coin_mask), MP_ROM_PTR(&peelcore_coin_mask_obj)},
 };
 static MP_DEFINE_CONST_DICT(peelcore_globals, peelcore_globals_table);
 

@@ -31,6 +31,7 @@ _MESSAGES = {
     "entropy": "refused by the health check, or never seeded",
     "odds": "not 1 <= change < keep <= 255",
     "domain": "not 2 to 65535 categories, or not for this form",
+    "coin": "odds, symbols or index out of range",
     "value": "not an unsigned 32-bit integer",
     "index": "at or above the limit",
 }
@@ -484,3 +485,78 @@ def encode(out, encoder, drbg, number, readings):
         body = seal(encoder[_KEYS_AT : _KEYS_AT + 16], header, b"", body)[: len(body) + 8]
     out[:size] = header + body
     return size
+
+
+# ---- Verified coins (section 13). A name: the last 14 bytes of a report's header, then keep, change, symbols, three zeros ----
+
+_MAX_TABLE = 64
+
+
+def _coin(name):
+    name = _exactly(name, 20)
+    keep, change, symbols = name[14], name[15], name[16]
+    size = keep + (symbols - 1) * change
+    if not (1 <= change < keep and symbols >= 2 and size <= _MAX_TABLE) or any(name[17:]):
+        _fail("coin")
+    return keep, change, symbols, size
+
+
+class _Words:
+    """The words from which mask and shift of a seed are drawn."""
+
+    def __init__(self, seed):
+        self._seed, self._block, self._words = _exactly(seed, 16), 0, []
+
+    def draw(self, bound):
+        mask = 1
+        while mask < bound - 1:
+            mask = mask << 1 | 1
+        while True:
+            if not self._words:
+                self._block += 1
+                self._words = _unpack(stream(self._seed, bytes([self._block]) + bytes(15), 16))
+            value = self._words.pop(0) & mask
+            if value < bound:
+                return value
+
+
+def coin_mask(seed, symbols, answer):
+    if not 2 <= _u32(symbols) < _MAX_TABLE:
+        _fail("coin")
+    if _u32(answer) >= symbols:
+        _fail("reading")
+    return (answer - _Words(seed).draw(symbols)) % symbols
+
+
+def _coin_hash(name, data):
+    return hash(b"peel/1 coin", name + data, 16)
+
+
+def coin_root(name, seed):
+    return coin_open(name, seed, 0)[1]
+
+
+def coin_open(name, seed, index):
+    keep, change, symbols, size = _coin(name)
+    name, words = bytes(name), _Words(seed)
+    mask, shift = words.draw(symbols), words.draw(size)
+    if _u32(index) >= size:
+        _fail("coin")
+    nonces = stream(seed, bytes(16), 13 * size)
+    nodes, opening = [], b""
+    for j in range(size):
+        u = (shift + j) % size
+        leaf = bytes([(mask + (0 if u < keep else 1 + (u - keep) // change)) % symbols]) + nonces[13 * j : 13 * j + 13]
+        if j == index:
+            opening = leaf
+        nodes.append(_coin_hash(name, bytes([j]) + leaf))
+    level = 64
+    while len(nodes) > 1:
+        level += 1
+        first = index - index % 4
+        for place, node in enumerate(nodes[first : first + 4]):
+            if first + place != index:
+                opening += node
+        index //= 4
+        nodes = [_coin_hash(name, bytes([level]) + b"".join(nodes[at : at + 4])) for at in range(0, len(nodes), 4)]
+    return (opening, nodes[0])

@@ -82,6 +82,7 @@ static void start_words(words *w) {
 static uint32_t draw(words *w, const uint8_t seed[16], uint32_t bound) {
   uint32_t mask = 1, value;
   while (mask < bound - 1) mask = mask << 1 | 1;
+  //@ loop unroll 8;
   do {
     if (w->used >= sizeof w->block) {
       uint8_t nonce[16] = {0};

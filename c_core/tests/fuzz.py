@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = sorted((ROOT / "c_core/src").glob("*.c"))
@@ -65,6 +66,25 @@ def payload_seeds() -> Iterator[bytes]:
     return (b"\x28" + small(frame) + frame for _, frame in frames())
 
 
+def cases(pattern: str) -> Iterator[dict[str, Any]]:
+    for path in sorted((ROOT / "spec/vectors").glob(f"{pattern}.json")):
+        yield from json.loads(path.read_text(encoding="utf-8"))["cases"]
+
+
+def coin_seeds() -> Iterator[bytes]:
+    """Yield openings with their names, messages, and receipts of device 1."""
+    sizes = {"profile": 4, "device": 4, "number": 6, "keep": 1, "change": 1, "g": 1}
+    name = b""
+    for case in cases("opening_bad_*"):
+        name = b"".join(case[field].to_bytes(size, "little") for field, size in sizes.items()) + bytes(3)
+        yield name + bytes([case["index"]]) + bytes.fromhex(case["opening"])
+    for case in cases("coin_message"):
+        yield name + b"\0" + bytes.fromhex(case["frame"])
+    for case in cases("coin_receipt*"):
+        receipt = bytes.fromhex(case["receipt"])
+        yield name + b"\0" + receipt[:1] + (1).to_bytes(4, "little") + receipt[5:]
+
+
 def packet_seeds() -> Iterator[bytes]:
     """Yield reports of both versions of MQTT among other packets."""
     for version, properties in ((0, b""), (1, b"\x00"), (1, b"\x07\x26\x00\x01a\x00\x01b")):
@@ -96,6 +116,7 @@ def piece_seeds() -> Iterator[bytes]:
 TARGETS = (
     Target("c_core/tests/fuzz_frame.c", CORE, frame_seeds),
     Target("c_core/tests/fuzz_payload.c", [*CORE, ROOT / "bindings/host/batch.c"], payload_seeds),
+    Target("c_core/tests/fuzz_coin.c", CORE, coin_seeds, times_slower=20),
     Target("gateway/tests/fuzz_packets.c", [KERNELS / "packets.c"], packet_seeds),
     Target("gateway/tests/fuzz_packing.c", [KERNELS / "packing.c"], packed_seeds),
     Target("gateway/tests/fuzz_device_sums.c", [KERNELS / "device_sums.c"], piece_seeds),

@@ -15,7 +15,15 @@ from peel_tools.boards.build_tools import require
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "c_core" / "proofs"
-HEADERS = (ROOT / "c_core/include/peel.h", ROOT / "bindings/host/batch.h", ROOT / "gateway/kernels/codewords.h")
+HEADERS = tuple(
+    ROOT / path
+    for path in (
+        "c_core/include/peel.h",
+        "bindings/host/batch.h",
+        "bindings/host/coins.h",
+        "gateway/kernels/codewords.h",
+    )
+)
 
 
 def load() -> ModuleType:
@@ -61,7 +69,22 @@ MISTAKES = {
     "a block too short": ("drbg", 31, "c_core/src/drbg.c", "stream[32]", "stream[31]"),
     "a shift beyond the word": ("ascon", 16, "c_core/src/ascon.c", "(xof->fill % XOF_RATE)", "(unsigned)xof->fill"),
     "a frame of any length": ("frame_open", 2, "c_core/src/frame.c", "if (len != (size_t)size)", "if (0)"),
-    "a receipt of any length": ("receipt", 20, "c_core/src/receipt.c", "if (len != PEEL", "if (0 && len != PEEL"),
+    "a receipt of any length": ("receipt", 20, "c_core/src/receipt.c", "if (len != PEEL_R", "if (0 && len != PEEL_R"),
+    "a sibling beyond the opening": (
+        "coin",
+        3,
+        "c_core/src/coin.c",
+        "if (place > own_place) place--;",
+        "if (place > own_place + 1) place--;",
+    ),
+    "an opening of any length": ("coin", 3, "c_core/src/coin.c", "if (capacity < size)", "if (0 && capacity < size)"),
+    "a challenge of any length": (
+        "coin_input",
+        54,
+        "c_core/src/receipt.c",
+        "if (len != PEEL_COIN",
+        "if (0 && len != PEEL_COIN",
+    ),
     "a bundle before the first": ("batch_open", 48, "bindings/host/batch.c", "if (bundle < 0) {", "if (slot < 0) {"),
     "a slot beyond the last": (
         "codewords",

@@ -22,7 +22,7 @@ from peel_hil.emulators.images import board_image
 from peel_tools.boards.build_tools import BuildError
 from peel_tools.boards.natmod import build_natmod
 
-__all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals"]
+__all__ = ["REPORTS", "measure", "measure_reports", "measure_rivals", "measure_verified"]
 
 REPORTS = 16
 """Reports per measurement: four times the reports of one block of the generator, so that refills are included."""
@@ -113,6 +113,52 @@ def measure_reports(folder: Path) -> dict[str, Any]:
     return result
 
 
+# Verified coins at odds 8:3: the tables of three batches of 32 numbers, of which 24 each are reported and opened.
+_BATCH, _REPORTED, _BATCHES = 32, 24, 3
+_VERIFIED_CODE = f"""
+import peelcore
+def numbers(count):
+    for batch in range({_BATCHES}):
+        secret = peelcore.hash("bench", bytes([batch]), 16)
+        for place in range(count):
+            number = ({_BATCH} * batch + place + 1).to_bytes(6, "little")
+            yield bytes(8) + number + bytes((8, 3, 2, 0, 0, 0)), secret, number + bytes(10)
+def bench():
+    for name, secret, nonce in numbers({_BATCH}):
+        peelcore.coin_root(name, peelcore.stream(secret, nonce, 16))
+    for name, secret, nonce in numbers({_REPORTED}):
+        peelcore.coin_mask(peelcore.stream(secret, nonce, 16), 2, name[8] & 1)
+        peelcore.coin_open(name, peelcore.stream(secret, nonce, 16), name[8] % 11)
+"""
+_VERIFIED = {"seed": "peel_ascon_stream", "root": "peel_coin_root", "mask": "peel_coin_mask", "open": "peel_coin_open"}
+
+
+def measure_verified(folder: Path) -> dict[str, Any]:
+    """Measure what a verified coin adds to a report, on average: 32/24 committed tables, one masked answer and one opening.
+
+    The seed of a number is computed again for each of these. `cycles` is the sum for one report.
+    """
+    functions = _addresses(board_image("pico").elf, _VERIFIED.values())
+    with PicoDut(folder, functions=functions) as dut:
+        dut.start()
+        dut.exec(_VERIFIED_CODE)
+        dut.exec("bench()", timeout=300)
+        calls = dut.calls()
+    means, stack = {}, 0
+    for name, function in _VERIFIED.items():
+        own = [call for call in calls if call["name"] == function]
+        if len(own) < _REPORTED * _BATCHES:
+            raise BuildError(
+                f"the emulator saw {len(own)} calls of {function}, expected {_REPORTED * _BATCHES} or more"
+            )
+        means[name] = sum(call["cycles"] for call in own) / len(own)
+        stack = max(stack, *(call["stack_bytes"] for call in own))
+    seed, tables = means["seed"], _BATCH / _REPORTED
+    cycles = tables * (seed + means["root"]) + (seed + means["mask"]) + (seed + means["open"])
+    parts = {f"{name}_cycles": round(mean) for name, mean in means.items()}
+    return {"cycles": round(cycles), **parts, "stack_bytes": stack}
+
+
 def measure_rivals(folder: Path, own_cycles: int) -> dict[str, Any]:
     """Measure the cycles of other primitives on the same core, also as a multiple of one of our reports."""
     functions = _addresses(board_image("pico-rivals").elf, [name for names in _RIVALS.values() for name in names])
@@ -133,6 +179,7 @@ def measure() -> dict[str, Any]:
     """Return all results, as `peel bench device --json` prints them."""
     with tempfile.TemporaryDirectory() as folder:
         result = measure_reports(Path(folder) / "reports")
+        result["verified"] = measure_verified(Path(folder) / "verified")
         result["rivals"] = measure_rivals(Path(folder) / "rivals", result["k252"]["cycles"])
         result["heap_bytes"] = measure_heap(Path(folder) / "heap")
     result["mpy_bytes_armv6m"] = build_natmod("armv6m").stat().st_size

@@ -35,12 +35,28 @@ OFF_BOARDS = {
     "odds": "chosen where the profile is written; a bundle has keep and change",
     "hash_symbols": "chosen where the profile is written; a bundle has the number of symbols",
     "keys_bad_salt": "a device gets its keys, and no salt",
+    "coin_audit": "audits and challenges are chosen by a gateway",
+    "opening_bad": "a device opens its coins and verifies none",
+    "message_bad": "a device sends messages and reads none",
+    "coin_receipt": "no firmware reads receipts with coin fields yet",
+    "coin_receipt_bad": "no firmware reads receipts with coin fields yet",
 }
 """The kinds of vectors that no board runs, with the reason. Any other kind needs a check in CHECKS_FILE."""
 
 # Functions of the application outside the core, on boards whose image has it.
 _APPLICATION = ("keys_bad", "topics")
-_FAMILIES = ("encode_bad", "frame_bad", "keys_bad_salt", "keys_bad", "profile_bad", "receipt_bad")
+_FAMILIES = (
+    "encode_bad",
+    "frame_bad",
+    "keys_bad_salt",
+    "keys_bad",
+    "profile_bad",
+    "receipt_bad",
+    "opening_bad_coin",
+    "opening_bad",
+    "message_bad",
+    "coin_receipt_bad",
+)
 # Faults that a frame shows by itself. The others need a reader that knows devices and profiles, and no device reads unsealed frames.
 _FRAME_FAULTS = ("length", "version", "flags", "unsealed", "seal", "trits")
 _UNUSED = ("note", "count", "word", "u", "rounded", "rejected", "hash", "hashed")

@@ -59,7 +59,7 @@ def _keys(core, case):
     fleet = case["fleet"].encode()
     bundle = case["device"].to_bytes(4, "little") + case["first"].to_bytes(6, "little") + unhexlify(case["salt"])
     material = unhexlify(case["master"]) + bytes([len(fleet)]) + fleet + bundle
-    for purpose, name in ((1, "seal_key"), (2, "index_key"), (3, "receipt_key")):
+    for purpose, name in ((1, "seal_key"), (2, "index_key"), (3, "receipt_key"), (4, "coin_key")):
         yield _hex(core.hash("peel/1 key", material + bytes([purpose]), 16)), case[name]
 
 
@@ -163,6 +163,50 @@ def _receipt_bad(core, case):
     yield _fault(_read, core, case), case["expect"]
 
 
+_COIN_FIELDS = (("profile", 4), ("device", 4), ("number", 6), ("keep", 1), ("change", 1), ("g", 1))
+
+
+def _coin_name(case):
+    return b"".join([case[name].to_bytes(size, "little") for name, size in _COIN_FIELDS]) + bytes(3)
+
+
+def _coin_table(core, case):
+    name, seed = _coin_name(case), unhexlify(case["seed"])
+    yield _hex(core.stream(unhexlify(case["secret"]), name[8:14] + bytes(10), 16)), case["seed"]
+    yield core.coin_mask(seed, case["g"], case["answer"]), case["masked"]
+    yield _hex(core.coin_root(name, seed)), case["root"]
+    outcomes = unhexlify(case["outcomes"])
+    for index in (0, len(outcomes) - 1):
+        opening, root = core.coin_open(name, seed, index)
+        yield (opening[0], _hex(root)), (outcomes[index], case["root"])
+
+
+def _coin_opening(core, case):
+    for index, expected in case["openings"]:
+        opening, root = core.coin_open(_coin_name(case), unhexlify(case["seed"]), index)
+        yield _hex(opening), expected
+        yield _hex(root), case["root"]
+    yield _fault(core.coin_open, _coin_name(case), unhexlify(case["seed"]), 64), "coin"
+
+
+def _coin_index(core, case):
+    data = unhexlify(case["challenge_seed"]) + case["number"].to_bytes(6, "little")
+    word = int.from_bytes(core.hash("peel/1 coin index", data, 4), "little")
+    yield word * case["table"] >> 32, case["index"]
+
+
+def _coin_message(core, case):
+    fields = [case[name].to_bytes(size, "little") for name, size in _COIN_FIELDS[:3]]
+    header = bytes([0x10, case["type"]]) + b"".join(fields)
+    body = unhexlify(case["body"])
+    sealed = core.seal(unhexlify(case["coin_key"]), header, b"", body)[: len(body) + 8]
+    yield _hex(header + sealed), case["frame"]
+
+
+def _opening_bad_coin(core, case):
+    yield _fault(core.coin_root, _coin_name(case), bytes(16)), case["expect"]
+
+
 def _keys_bad(core, case):
     from peel_device import checks, errors
 
@@ -205,6 +249,11 @@ CHECKS = {
     "payload": _payload,
     "receipt": _receipt,
     "receipt_bad": _receipt_bad,
+    "coin_table": _coin_table,
+    "coin_opening": _coin_opening,
+    "coin_index": _coin_index,
+    "coin_message": _coin_message,
+    "opening_bad_coin": _opening_bad_coin,
     "keys_bad": _keys_bad,
     "topics": _topics,
 }
