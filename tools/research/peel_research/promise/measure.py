@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from peel_research.promise import verified
 from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_research.promise.honest import count_exposed
 from peel_research.promise.picking import picking
@@ -45,6 +46,7 @@ def measure() -> dict[str, Any]:
         "burst_share_over_fair": round(burst_share_over_fair(), 3),
         "honest_exposed": exposed + sum(found.honest_exposed for found in alliances.values()),
         "honest_reports": reports + sum(found.honest_reports for found in alliances.values()),
+        "verified": verified.figures(),
     }
 
 
