@@ -1055,11 +1055,17 @@ OPENING = 3
 BATCH = 32
 
 
-def batch_audits(coins: list[tuple[int, int, int]]) -> int:
-    """Return how many numbers of a batch are audited, for the coins (keep, change, g) of a profile."""
-    caps = [Fraction(keep + (g - 1) * change, keep - change) for keep, change, g in coins]
-    refuse_if(max(caps) > 10, "coin")
-    return 8 if max(caps) <= 3 else 16
+def coin_cap(block: Block) -> Fraction:
+    """Return the harm of a report with the wanted outcome over that of a lie."""
+    outcomes = block.keep + (block.outcomes - 1) * block.change
+    return Fraction(outcomes - (block.change if block.form == CHOICE else 0), block.keep - block.change)
+
+
+def batch_audits(blocks_: list[Block]) -> int:
+    """Return how many numbers of a batch are audited."""
+    cap = max(coin_cap(block) for block in blocks_)
+    refuse_if(cap > 10, "coin")
+    return 8 if cap <= 3 else 16
 
 
 def message_body_bytes(type_: int, audits: int, opening: int) -> int:

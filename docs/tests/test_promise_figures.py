@@ -14,6 +14,7 @@ from peel_research.promise import measure, mixed
 from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_research.promise.picking import HELD, SETTINGS, pick
 from peel_research.promise.picking import STRATEGIES as PICKING
+from peel_research.promise.verified import figures
 from peel_tools.planning.arena import HarmonyArena, KrrArena
 from peel_tools.planning.insider import STRATEGIES, exposed_after
 
@@ -64,6 +65,10 @@ def test_a_bench_prints_the_same_figures_again() -> None:
     """The kernel and the seeds are the same everywhere, so the figures are too. Repeat the quick ones."""
     assert measure._insider(HarmonyArena(1.0, 1)).items() <= FIGURES["harmony"]["eps1_k1"].items()
     assert measure._insider(KrrArena(1.0, 4)).items() <= FIGURES["krr"]["eps1_k4"].items()
+
+
+def test_the_figures_of_verified_coins() -> None:
+    assert FIGURES["verified"] == figures()
 
 
 @pytest.mark.parametrize("strategy", [each for each in STRATEGIES if each.life is None], ids=lambda each: each.name)

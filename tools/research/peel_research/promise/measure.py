@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from peel_research.promise import verified
 from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_research.promise.honest import count_exposed
 from peel_research.promise.mixed import (
@@ -81,6 +82,7 @@ def _together(found: dict[str, Any]) -> dict[str, Any]:
         "burst_share_over_fair": round(found["burst"], 3),
         "honest_exposed": exposed + sum(each.honest_exposed for each in alliances.values()),
         "honest_reports": reports + sum(each.honest_reports for each in alliances.values()),
+        "verified": verified.figures(),
     }
 
 
