@@ -951,8 +951,8 @@ def coin_words(seed: bytes) -> Iterator[int]:
 
 
 def coin_draw(words: Iterator[int], bound: int) -> int:
-    bits = (bound - 1).bit_length()  # ceil(log2 bound)
-    return next(value for value in (word % 2**bits for word in words) if value < bound)
+    mask = (1 << (bound - 1).bit_length()) - 1  # ceil(log2 bound) bits
+    return next(value for value in (word & mask for word in words) if value < bound)
 
 
 def coin_table(coin: Coin, seed: bytes) -> Table:

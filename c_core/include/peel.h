@@ -270,7 +270,8 @@ int peel_receipt_read(uint64_t *upto, peel_run runs[PEEL_MAX_RECEIPT_RUNS], cons
 
 /* A number has a table of K = keep + (symbols - 1) * change outcomes, made from a secret seed. A device commits to the table's root,
  * reports its masked answer, and opens the one outcome that the gateway picks. The name says which coin it is: profile, device,
- * number, keep, change and symbols. All functions that take a name refuse a coin that no verified profile has (PEEL_E_COIN). */
+ * number, keep, change and symbols. All functions that take a name refuse a coin that no verified profile has (PEEL_E_COIN).
+ * Seeds, outcomes and answers decide no branch and no address. How often mask and shift are drawn again depends on random words only. */
 #define PEEL_MAX_TABLE 64
 #define PEEL_COIN_NAME_BYTES 20
 #define PEEL_COIN_HASH_BYTES 16    /* roots and nodes */

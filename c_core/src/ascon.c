@@ -207,15 +207,12 @@ static void count_byte(peel_xof *xof) { xof->fill = (uint8_t)((xof->fill + 1) % 
 
 int peel_xof_absorb(peel_xof *xof, const uint8_t *data, size_t len) {
   if (xof->squeezing) return PEEL_E_ORDER;
-  while (len > 0) {
-    if (xof->fill == 0 && len >= XOF_RATE) {
-      xof->s[0] ^= load64(data);
-      data += XOF_RATE;
-      len -= XOF_RATE;
+  for (size_t i = 0; i < len;) {
+    if (xof->fill == 0 && i + XOF_RATE <= len) {
+      xof->s[0] ^= load64(data + i);
+      i += XOF_RATE;
     } else {
-      xof->s[0] ^= (uint64_t)*data << shift_of(xof);
-      data++;
-      len--;
+      xof->s[0] ^= (uint64_t)data[i++] << shift_of(xof);
       count_byte(xof);
     }
     if (xof->fill == 0) permute(xof->s, 12);
@@ -229,16 +226,13 @@ void peel_xof_squeeze(peel_xof *xof, uint8_t *out, size_t len) {
     xof->squeezing = 1;
     xof->fill = 0;
   }
-  while (len > 0) {
+  for (size_t i = 0; i < len;) {
     if (xof->fill == 0) permute(xof->s, 12);
-    if (xof->fill == 0 && len >= XOF_RATE) {
-      store64(out, xof->s[0]);
-      out += XOF_RATE;
-      len -= XOF_RATE;
+    if (xof->fill == 0 && i + XOF_RATE <= len) {
+      store64(out + i, xof->s[0]);
+      i += XOF_RATE;
     } else {
-      *out = (uint8_t)(xof->s[0] >> shift_of(xof));
-      out++;
-      len--;
+      out[i++] = (uint8_t)(xof->s[0] >> shift_of(xof));
       count_byte(xof);
     }
   }

@@ -77,7 +77,7 @@ def coin_opening() -> Vectors:
         of = coin(*odds)
         made_ = table(of)
         every = range(of.size) if of.size <= 17 else (0, 21, 63)
-        openings = [[i, ref.coin_opening(of, made_, i)] for i in every]
+        openings = [(i, ref.coin_opening(of, made_, i)) for i in every]
         root = ref.coin_root(of, made_)
         for i, opening in openings:
             assert ref.coin_verify(of, root, i, opening) == made_.outcomes[i]

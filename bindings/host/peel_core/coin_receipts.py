@@ -29,7 +29,7 @@ class CoinReceipt:
     audit: int = 0
     """Bit j is set if number j of that batch, from 0, is to be revealed."""
     opened: int = 0
-    """How many challenges are answered."""
+    """The number of challenges that are answered, with their openings stored."""
     challenge_seed: bytes = b""
     """Empty without a challenge."""
     challenge: tuple[tuple[int, int], ...] = ()

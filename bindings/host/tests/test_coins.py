@@ -20,6 +20,10 @@ ODDS = np.array([(2, 1, 2), (3, 1, 3), (8, 3, 2), (8, 2, 5), (2, 1, 16), (34, 2,
 SIZE = coins.opening_bytes(coins.MAX_TABLE)
 
 
+def zeros(*shape: int) -> NDArray[np.uint8]:
+    return np.zeros(shape, np.uint8)
+
+
 def made(count: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
     """Return names, seeds and indices of coins of all kinds."""
     rng = np.random.default_rng(seed)
@@ -56,8 +60,8 @@ def test_every_changed_byte_of_an_opening_is_refused(seed: int) -> None:
     for row in range(len(ODDS)):
         changed = np.repeat(opened.openings[row : row + 1], SIZE, 0)
         changed[np.arange(SIZE), np.arange(SIZE)] ^= np.uint8(1 << row % 8)
-        repeated = [np.repeat(array[row : row + 1], SIZE, 0) for array in (opened.roots, names, indices)]
-        codes = coins.verify_openings(*repeated, changed)
+        roots, same = (np.repeat(array[row : row + 1], SIZE, 0) for array in (opened.roots, names))
+        codes = coins.verify_openings(roots, same, int(indices[row]), changed)
         assert np.all(codes < 0)
         assert {CODE_NAMES[code] for code in codes.tolist()} <= {"root", "length", "outcome"}
 
@@ -86,16 +90,16 @@ def test_empty_batches() -> None:
     names, seeds, indices = (array[:0] for array in made(1, 1))
     assert coins.coin_roots(names, seeds).shape == (0, 16)
     assert coins.open_coins(names, seeds, indices, SIZE).openings.shape == (0, SIZE)
-    assert len(coins.verify_openings(np.zeros((0, 16)), names, indices, np.zeros((0, SIZE), np.uint8))) == 0
+    assert len(coins.verify_openings(zeros(0, 16), names, indices, zeros(0, SIZE))) == 0
 
 
 def test_coins_that_no_profile_has_and_answers_out_of_range() -> None:
     bad = coins.coin_names(1, [1, 1], [1, 2], [3, 3], [1, 3], 2)
     with pytest.raises(PeelError, match="coin 1 of the batch"):
-        coins.coin_roots(bad, np.zeros((2, 16), np.uint8))
+        coins.coin_roots(bad, zeros(2, 16))
     for symbols, answer, name in ((2, 2, "reading"), (1, 0, "coin"), (64, 0, "coin")):
         with pytest.raises(PeelError) as caught:
-            coins.mask_answers(np.zeros((1, 16), np.uint8), symbols, [answer])
+            coins.mask_answers(zeros(1, 16), symbols, [answer])
         assert caught.value.name == name
     for size, index in ((2, 0), (65, 0), (11, 11)):
         with pytest.raises(PeelError):
@@ -105,15 +109,15 @@ def test_coins_that_no_profile_has_and_answers_out_of_range() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: coins.coin_seeds(np.zeros((2, 15), np.uint8), [1, 2]),
-        lambda: coins.coin_seeds(np.zeros((2, 16), np.uint8), [1]),
+        lambda: coins.coin_seeds(zeros(2, 15), [1, 2]),
+        lambda: coins.coin_seeds(zeros(2, 16), [1]),
         lambda: coins.coin_names(1, [1], [1], [256], 1, 2),
         lambda: coins.coin_names(1, [1], [1], [-1], 1, 2),
         lambda: coins.coin_names(1, [1], [1], 2.5, 1, 2),
-        lambda: coins.verify_openings(np.zeros((1, 16)), np.zeros((1, 20)), [0, 1], np.zeros((1, 30), np.uint8)),
-        lambda: coins.verify_openings(np.zeros((1, 16)), np.zeros((1, 20)), [0], np.zeros(30, np.uint8)),
-        lambda: coins.audit_many(bytes(15), np.zeros((1, 16)), np.zeros((1, 512)), 8),
-        lambda: coins.audit_many(bytes(16), np.zeros((1, 16)), np.zeros((1, 511)), 8),
+        lambda: coins.verify_openings(zeros(1, 16), zeros(1, 20), [0, 1], zeros(1, 30)),
+        lambda: coins.verify_openings(zeros(1, 16), zeros(1, 20), [0], np.zeros(30, np.uint8)),
+        lambda: coins.audit_many(bytes(15), zeros(1, 16), zeros(1, 512), 8),
+        lambda: coins.audit_many(bytes(16), zeros(1, 16), zeros(1, 511), 8),
         lambda: coins.challenge_key(bytes(31), "a", bytes(8)),
         lambda: coins.challenge_key(bytes(32), "A", bytes(8)),
     ],
@@ -127,7 +131,7 @@ def test_an_audit_has_exactly_its_numbers_and_each_number_its_share(seed: int) -
     rng, count = np.random.default_rng(seed), 4000
     roots = rng.integers(0, 256, (count, 512), dtype=np.uint8)
     for audits in (0, 8, 16, 32):
-        bitmaps = coins.audit_many(bytes(16), np.zeros((count, 16)), roots, audits)
+        bitmaps = coins.audit_many(bytes(16), zeros(count, 16), roots, audits)
         bits = bitmaps[:, None] >> np.arange(32, dtype=np.uint32) & 1
         assert set(bits.sum(1).tolist()) == {audits}
         chance = audits / 32

@@ -376,8 +376,8 @@ def test_refused_openings(case: dict[str, Any]) -> None:
 @vectors("coin_message")
 def test_messages(case: dict[str, Any]) -> None:
     key, body, frame = unhex(case, "coin_key", "body", "frame")
-    fields = [case[field] for field in ("type", "profile", "device", "number")]
-    assert coins.seal_message(key, *fields, body) == frame
+    sealed = coins.seal_message(key, case["type"], case["profile"], case["device"], case["number"], body)
+    assert sealed == frame
     assert coins.open_message(key, len(body), frame) == (case["type"], body)
 
 
@@ -393,9 +393,12 @@ def test_refused_messages(case: dict[str, Any]) -> None:
 def test_receipts_with_coin_fields(case: dict[str, Any]) -> None:
     key, era, seed, receipt = unhex(case, "receipt_key", "era", "challenge_seed", "receipt")
     challenge = tuple((first, last) for first, last in case["challenge"])
-    numbers = [case[field] for field in ("approved", "audit_first", "audit", "opened")]
     content = CoinReceipt(
-        Receipt(case["upto"], tuple((first, last) for first, last in case["runs"])), era, *numbers, seed, challenge
+        settled=Receipt(case["upto"], tuple((first, last) for first, last in case["runs"])),
+        era=era,
+        **{field: case[field] for field in ("approved", "audit_first", "audit", "opened")},
+        challenge_seed=seed,
+        challenge=challenge,
     )
     assert write_coin_receipt(key, case["device"], content) == receipt
     assert read_coin_receipt(key, case["device"], receipt) == content

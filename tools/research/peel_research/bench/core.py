@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from peel_core import derive_keys, encode_many, make_profile
+from peel_core import coins, derive_keys, encode_many, make_profile
 from peel_core.keyring import core_block
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -33,6 +33,7 @@ def measure(k: int = 252) -> dict[str, Any]:
         "ns_per_report": round(fast, 1),
         "reference_ns_per_report": round(slow, 1),
         "ratio_vs_reference": round(slow / fast, 1),
+        **_verified_us(),
         **_cortex_m0(),
     }
 
@@ -60,6 +61,18 @@ def _host_ns(k: int, count: int = 20_000) -> float:
     readings = np.zeros((count, k), np.int32)
     numbers, entropy = np.arange(1, count + 1), os.urandom(64)
     return 1e9 * _best(lambda: _discard(encode_many(profile, ids, keys, numbers, readings, entropy=entropy)), 7) / count
+
+
+def _verified_us(count: int = 5_000) -> dict[str, float]:
+    """CPU time of a gateway per opening and per audited table, at odds 8:3."""
+    numbers = np.arange(1, count + 1)
+    names = coins.coin_names(1, np.ones(count, np.uint32), numbers, 8, 3, 2)
+    seeds = coins.coin_seeds(np.zeros((count, 16), np.uint8), numbers)
+    indices = numbers % 11
+    opened = coins.open_coins(names, seeds, indices, coins.opening_bytes(11))
+    verify = _best(lambda: _discard(coins.verify_openings(opened.roots, names, indices, opened.openings)), 7)
+    audit = _best(lambda: _discard(coins.coin_roots(names, seeds)), 7)
+    return {"us_per_opening": round(1e6 * verify / count, 2), "us_per_audited_table": round(1e6 * audit / count, 2)}
 
 
 def _discard(_: object) -> None:
