@@ -153,6 +153,8 @@ class Device:
         if self.rules.device_one_batch_waits and self.waiting() is not None:
             return None
         known = self.flash.read(("next", 0)) if self.rules.no_second_secret else None
+        if known == DAMAGED:  # only a fresh bundle has numbers that were surely never committed
+            return None
         first = known if isinstance(known, int) else self._next_unwritten()
         self._made += 1
         secret = f"secret {self._made}" if self.rules.secret_per_batch else "lasting secret"

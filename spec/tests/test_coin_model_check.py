@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Exhaustive check of the device's state machine (SPEC.md, section 13.4): two numbers per batch, one audit, three outcomes.
 
-`explore` visits every state that a device can reach. A step is anything that the device does by itself, any receipt of a gateway that
+`explore` visits every state that a device can reach. A step is anything that the device does by itself, a receipt of a gateway that
 equivocates, a damaged record, or old records of one batch put back. The power may fail before each write of a step. Receipts may be lost,
-repeated and reordered, because any receipt may come at any time.
+repeated and reordered, because each may come at any time.
+
+Limits: two batches, two eras, one accident. A receipt has one part (audit, challenge, openings), and a challenge one or two numbers.
+The honest gateway always draws the first audit and the first outcome.
 """
 
 from __future__ import annotations
@@ -157,9 +160,9 @@ class Explorer:
             yield from self.after(state, step)
         if self.damage and not state.damaged:
             for key, _ in state.records:
-                if key[0] in ("batch", "audit", "report", "answer"):
-                    records = dict(state.records) | {key: DAMAGED}
-                    yield from self.after(state._replace(records=frozenset(records.items()), damaged=True), Device.boot)
+                hurt = state._replace(records=frozenset((dict(state.records) | {key: DAMAGED}).items()), damaged=True)
+                yield hurt  # noticed when the record is next read
+                yield from self.after(hurt, Device.boot)
         if not state.rolled_back:
             yield from (rolled for old in self.old if (rolled := rolled_back(state, old)) is not None)
 
@@ -322,9 +325,12 @@ BROKEN = {
 }
 
 
+NEED_DAMAGE = ("no_second_secret", "damage_voids")
+
+
 @pytest.mark.parametrize("rule", BROKEN)
 def test_without_a_rule_the_check_finds_its_fault(rule: str) -> None:
-    states = Explorer(replace(Rules(), **{rule: False}), damage=True).explore()
+    states = Explorer(replace(Rules(), **{rule: False}), damage=rule in NEED_DAMAGE).explore()
     assert any(BROKEN[rule] in faults(state) for state in states)
 
 

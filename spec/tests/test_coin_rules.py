@@ -582,6 +582,7 @@ def move_groups(rules: Rules, chance: Chance) -> Fraction:
         insider.open_good()
         insider.gateway.end_bucket()
         insider.open_all()
+    # With the rule the buckets of the reports themselves are the best targets.
     targets = (1, 3, 5) if not rules.bucket_at_report else (0, 2, 4)
     return insider.harm(3, targets)
 
