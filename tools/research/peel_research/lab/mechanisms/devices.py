@@ -132,7 +132,7 @@ class LocalHashing(_OnDevices, Natural, Categorical):
 
     @property
     def symbols(self) -> int:
-        return hash_family.symbols(self._epsilon_q20)
+        return hash_family.symbols(int(self.epsilon * EPSILON_ONE))
 
     @property
     def hashes(self) -> int:
