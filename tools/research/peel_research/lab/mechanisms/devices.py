@@ -50,6 +50,11 @@ class _OnDevices(Mechanism):
         """The share of tosses that the reading decides."""
         return self._odds.true_share
 
+    @property
+    def report_epsilon(self) -> float:
+        """The epsilon of the odds, a little below the budget."""
+        return self._odds.epsilon
+
     @cached_property
     def _odds(self) -> Odds:
         return odds_near(self.epsilon, self.outcomes)
