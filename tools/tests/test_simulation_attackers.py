@@ -165,7 +165,7 @@ def test_one_category_and_one_attribute(tmp_path: Path, snapshot: FleetSnapshot)
 def test_a_lying_sensor_uses_an_honest_coin(tmp_path: Path, snapshot: FleetSnapshot) -> None:
     seen = Seen(tmp_path, snapshot, "sensor", rounds=80)
     plus = np.mean(seen.sign[seen.of_kind("sensor")] > 0)
-    assert 0.70 < plus < 0.76  # e / (1 + e) = 0.731
+    assert 0.70 < plus < 0.76  # 8 / 11 = 0.727
 
 
 def test_patience_follows_how_often_the_attacked_questions_are_asked(tmp_path: Path) -> None:

@@ -131,7 +131,10 @@ def _switch_and_see(gateway: GatewayProcess) -> None:
     (device,) = gateway.get("/api/exposed")["items"]
     told = gateway.get("/api/demo")
     assert told["roles"] == {device["device"]: "budget"}
-    assert device["sentence"] == "It randomized its report with epsilon 2; its profile requires 1."
+    assert (
+        device["sentence"]
+        == "It randomized its report with odds of 22:3 (epsilon 1.99); its profile requires 8:3 (epsilon 0.981)."
+    )
     assert {attack["name"]: attack["on"] for attack in told["attacks"]}["budget"]
     estimates = gateway.get("/api/estimates?profile=room&devices=no")["items"][0]["estimates"]
     assert told["truth"]["room"].keys() >= {row["name"] for row in estimates}

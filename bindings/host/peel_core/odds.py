@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from peel_core.fields import ProfileError
+from peel_core.primitives import MAX_WIDTH
 
 __all__ = ["EPSILON_MAX", "EPSILON_ONE", "MAX_ODDS", "Odds", "odds_of", "variance_cost"]
 
@@ -74,8 +75,8 @@ def odds_of(epsilon_q20: int, outcomes: int, most: int | None = None) -> Odds:
     ProfileError
         No odds fit. The message names the nearest epsilon that has odds.
     """
-    if outcomes < 2:
-        raise ValueError(f"a coin needs at least 2 outcomes, got {outcomes}")
+    if not 2 <= outcomes <= MAX_WIDTH:
+        raise ValueError(f"a coin has 2 to {MAX_WIDTH} outcomes, got {outcomes}")
     found = _smallest(epsilon_q20, outcomes, most)
     if found is None:
         raise ProfileError("epsilon", _refusal(epsilon_q20, outcomes, most))

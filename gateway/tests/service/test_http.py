@@ -121,8 +121,8 @@ def test_evidence_in_words_bytes_and_a_picture(field: Field, gateway: GatewayPro
     exposed = gateway.get("/api/exposed")
     (item,) = exposed["items"]
     assert (exposed["total"], item["device"], item["verdict"], item["layer"]) == (1, "00000014", "rule", "rule")
-    assert re.fullmatch(
-        r"It randomized its report with epsilon [\d.]+; its profile requires [\d.]+\.", item["sentence"]
+    assert item["sentence"] == (
+        "It randomized its report with odds of 9:3 (epsilon 1.1); its profile requires 8:3 (epsilon 0.981)."
     )
     assert gateway.get("/api/exposed?profile=climate")["total"] == 1
     assert gateway.get("/api/exposed?since=3000000000") == {"items": [], "total": 0}

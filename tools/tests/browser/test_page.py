@@ -51,7 +51,7 @@ def test_it_fills_by_itself_and_explains(field: Field, open_page: OpenPage) -> N
     field.publish(field.reports(1, devices=[20], odds=(9, 3)))
     case = page.locator("#exposed-list .case")
     expect(case).to_contain_text("00000014")
-    expect(case.locator(".sentence")).to_contain_text("It randomized its report with epsilon")
+    expect(case.locator(".sentence")).to_contain_text("It randomized its report with odds of")
     expect(page.locator("#lede")).to_have_text(
         "400 reports from 19 devices count. 1 device is exposed; 0 of its reports were withdrawn."
     )
@@ -88,7 +88,7 @@ def test_the_choice_of_figure_time_and_devices(field: Field, open_page: OpenPage
     page.locator("#devices-find").fill("00001")
     expect(devices).to_have_count(6)  # 1, and 10 to 14
     page.get_by_role("button", name="00000014", exact=True).click()
-    expect(page.locator(".detail")).to_contain_text("It randomized its report with epsilon")
+    expect(page.locator(".detail")).to_contain_text("It randomized its report with odds of")
     page.get_by_role("button", name=re.compile("Evidence .* against 00000014")).click()
     expect(page.locator("#why-note")).to_contain_text("00000014")
     page.locator("#devices-find").fill("nobody")
@@ -121,7 +121,7 @@ def test_a_plan_is_asked_for_by_keyboard(field: Field, open_page: OpenPage) -> N
     expect(narrow).to_have_text(re.compile("3,598.*18\\s?h"))
     expect(narrow).to_have_class("wanted")
     expect(page.locator("#plan-budgets").get_by_role("row", name="A day")).to_contain_text("24ε 24")
-    expect(page.locator("#plan-insider")).to_contain_text("counts for up to 2.16 honest ones")
+    expect(page.locator("#plan-insider")).to_contain_text("counts for up to 2.2 honest ones")
     expect(page.locator("#plan-advised")).to_be_hidden()
 
     devices.fill("")

@@ -190,7 +190,7 @@ def test_who_wastes_reports_pushes_one_attribute_by_more_than_a_lie_and_is_expos
     said = attack.say(course)
     mine = course.unit == 0
     harm = said.sign[mine].mean() * AIMS["harmony"].block.cap
-    assert harm == pytest.approx(1.3, abs=0.02)
+    assert harm == pytest.approx(55 / 93 * 11 / 5, abs=0.02)
     assert (said.sign[~mine] == course.sign[~mine]).all() and (said.index == course.unit).all()
     trial = play(DATA, AIMS["harmony"], attack, QUICK, seed=1)
     assert trial.exposure == 1 and trial.attackers_exposed == 1 and trial.shifts.after == 0

@@ -80,7 +80,7 @@ TARGET_ATTACKS = (
     ),
     _coin(
         name="one_attribute_wasting_reports",
-        help="One attribute is pushed by 1.28 times a lie. Then plus and minus alternate, so that the bet on the last sign loses.",
+        help="One attribute is pushed by 1.3 times a lie. Then plus and minus alternate, so that the bet on the last sign loses.",
         layer=Layer.STATISTICS,
         why="The bet on an attribute remembers a lead of 32, so wasted reports must first undo most of the push.",
         say=_wasting_reports,

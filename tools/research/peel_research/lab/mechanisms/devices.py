@@ -50,6 +50,11 @@ class _OnDevices(Mechanism):
         """The share of tosses that the reading decides."""
         return self._odds.true_share
 
+    @property
+    def report_epsilon(self) -> float:
+        """The epsilon of the odds, a little below the budget."""
+        return self._odds.epsilon
+
     @cached_property
     def _odds(self) -> Odds:
         return odds_near(self.epsilon, self.outcomes)
@@ -132,7 +137,7 @@ class LocalHashing(_OnDevices, Natural, Categorical):
 
     @property
     def symbols(self) -> int:
-        return hash_family.symbols(round(self.epsilon * EPSILON_ONE))
+        return hash_family.symbols(int(self.epsilon * EPSILON_ONE))
 
     @property
     def hashes(self) -> int:
