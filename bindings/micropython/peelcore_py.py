@@ -492,7 +492,7 @@ def encode(out, encoder, drbg, number, readings):
 _MAX_TABLE = 64
 
 
-def _coin(name):
+def _coin_of(name):
     name = _exactly(name, 20)
     keep, change, symbols = name[14], name[15], name[16]
     size = keep + (symbols - 1) * change
@@ -537,7 +537,7 @@ def coin_root(name, seed):
 
 
 def coin_open(name, seed, index):
-    keep, change, symbols, size = _coin(name)
+    keep, change, symbols, size = _coin_of(name)
     name, words = bytes(name), _Words(seed)
     mask, shift = words.draw(symbols), words.draw(size)
     if _u32(index) >= size:
