@@ -348,7 +348,7 @@ class Symbol:
 
 def uniform(count: int, next_word: Callable[[], int]) -> int:
     """Return a number below `count`."""
-    mask = 2 ** (count - 1).bit_length() - 1  # ceil(log2 count) bits
+    mask = (1 << (count - 1).bit_length()) - 1  # ceil(log2 count) bits
     u = next_word() & mask
     while u >= count:
         u = next_word() & mask

@@ -23,7 +23,7 @@ def test_secret_hides_itself() -> None:
 
 
 def test_encoder_repr_has_no_keys() -> None:
-    blocks = [CoreBlock(1, 1, 2, 1, 0, 5)]
+    blocks = [CoreBlock(1, 1, 2, 1, 0, 8, 3)]
     encoder = Encoder(profile=1, device=2, width=48, seed=1, blocks=blocks, seal_key=b"S" * 16, index_key=b"I" * 16)
     assert repr(encoder) == "Encoder(device=00000002, profile=00000001)"
 
