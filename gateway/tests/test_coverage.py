@@ -95,7 +95,7 @@ def test_means_and_shares_above(name: str, kind: str) -> None:
     truths = statistic.low + (statistic.high - statistic.low) * np.array(
         [(reports * readings).sum() / reports.sum(), readings.mean()]
     )
-    keep = profile.blocks[0].rule / 2**31
+    keep = profile.blocks[0].true_share
     chance = np.repeat((1 + (2 * readings - 1) * keep)[:, None] / 2, SIGNS, axis=1)
     asked = np.repeat(reports[:, None], SIGNS, axis=1)
     covered = [
@@ -120,7 +120,7 @@ def test_attributes_with_weights(total: int, reading: float) -> None:
     ]
     profile = make_profile(head | {"attribute": rows})
     weights = np.repeat([block.weight for block in profile.blocks], [block.questions for block in profile.blocks])
-    keep = profile.blocks[0].rule / 2**31
+    keep = profile.blocks[0].true_share
     heavy, light = [], []
     for _ in range(SIGN_ROUNDS):
         asked = rng.multinomial(total, weights / weights.sum())[None]
@@ -141,7 +141,7 @@ def test_shares_of_categories(reports: list[int], shares: str) -> None:
     """The states of each device are fixed counts; only the coins are drawn again."""
     rng = np.random.default_rng(23)
     profile = profile_of(CHOICES, kind="category", categories=["a", "b", "c", "d"])
-    keep = profile.blocks[0].rule / 2**31
+    keep = profile.blocks[0].true_share
     device = np.repeat(np.arange(len(reports)), reports)
     states = np.concatenate([_fixed(np.roll(SHARES[shares], i), n) for i, n in enumerate(reports)])
     truths = true_shares(device, states, 4)
@@ -201,7 +201,7 @@ def _hashed_cells(profile: Profile, place: int, states: Ints, rng: np.random.Gen
     """Return the cells of one report per state: a random hash, and the randomized symbol of the state under it."""
     block = profile.blocks[place]
     hashes = rng.integers(0, block.units, len(states))
-    keep = rng.random(len(states)) < block.rule / 2**31
+    keep = rng.random(len(states)) < block.true_share
     symbols = np.where(
         keep, hashed(hashes, states, block.symbols, block.domain), rng.integers(0, block.symbols, len(states))
     )
@@ -225,7 +225,7 @@ def test_medians_quantiles_and_shares_above_any_threshold(data: str, per_rung: i
     profile = profile_of(LADDERS, kind="ladder", low=0, high=100, rungs=RUNGS)
     readings = np.array(READINGS[data])
     share = np.array([(readings > rung).mean() for rung in RUNGS])
-    keep = profile.blocks[0].rule / 2**31
+    keep = profile.blocks[0].true_share
     chance = np.tile((1 + (2 * share - 1) * keep) / 2, LADDERS)[None]
     asked = np.full(chance.shape, per_rung)
     covered = []
@@ -256,7 +256,7 @@ def test_the_devices_of_a_tag(members: list[int]) -> None:
     profile = profile_of(SIGNS, kind="mean", low=0, high=1)
     assert questions_of(profile).count == SIGNS
     reports, readings = np.array([3, 10, 50, 200]), np.array([1.0, 0.0, 0.5, 0.9])
-    keep = profile.blocks[0].rule / 2**31
+    keep = profile.blocks[0].true_share
     chance = np.repeat((1 + (2 * readings - 1) * keep)[:, None] / 2, SIGNS, axis=1)
     asked = np.repeat(reports[:, None], SIGNS, axis=1)
     truths = (np.average(readings[members], weights=reports[members]), readings[members].mean())

@@ -223,7 +223,7 @@ def test_the_log_may_be_dropped_before_the_sums(make_lab: MakeLab) -> None:
     assert len(kept) > 0 and kept.received.min() >= (lab.now - 2 * DAY) * 1000
     after = lab.store.device_tallies(profile, bucket_seconds=300)
     assert all((getattr(before, name) == column).all() for name, column in vars(after).items())
-    lab.send(lab.frames(2, [900], rule=5))
+    lab.send(lab.frames(2, [900], odds=(5, 1)))
     gone = lab.store.device_tallies(profile, bucket_seconds=300)
     assert (gone.withdrawn == (gone.device == 2)).all() and gone.bucket[gone.device == 2].min() < lab.now - 2 * DAY
     assert recount(lab.store, lab).agrees
