@@ -16,8 +16,8 @@ static void require(int condition) {
 }
 
 /* Profiles and devices with small ids, so that a fuzzer finds them; unsealed frames are accepted, so that it gets past the seal. */
-static const peel_block few = {PEEL_SIGN, 1, 4, 1, 0, 1}, choice = {PEEL_CHOICE, 1, 1, 5, 0, 1};
-static const peel_block mixed[] = {{PEEL_SIGN, 2, 50, 1, 0, 1}, {PEEL_CHOICE, 1, 1, 7, 0, 1}, {PEEL_HASHED, 3, 1, 3, 500, 1}};
+static const peel_block few = {PEEL_SIGN, 1, 4, 1, 0, 8, 3}, choice = {PEEL_CHOICE, 1, 1, 5, 0, 8, 3};
+static const peel_block mixed[] = {{PEEL_SIGN, 2, 50, 1, 0, 8, 3}, {PEEL_CHOICE, 1, 1, 7, 0, 8, 3}, {PEEL_HASHED, 3, 1, 3, 500, 8, 3}};
 static const peel_batch_profile profiles[] = {
     {.id = 1, .width = 7, .blocks = &few, .block_count = 1, .units = 4},
     {.id = 2, .width = 60, .blocks = mixed, .block_count = 3, .units = 50 + 1 + 729},
