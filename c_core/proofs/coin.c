@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of SIZE outcomes, with the fewest and the most symbols that such a table can have: roots, and every outcome opened and
  * verified. Other odds change numbers that are neither addresses nor bounds of loops over memory. */
-#include "any_ascon.h"
 #include "coins.h"
 #include "peel.h"
 #include "unknown.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Coins that may be any: names, seeds, masks, indices; openings, messages and receipts of SIZE bytes. */
-#include "any_ascon.h"
 #include "peel.h"
 #include "unknown.h"
 

@@ -33,7 +33,7 @@ static int uniform(uint32_t *value, uint32_t count, peel_drbg *drbg) {
 
 /* The coin of section 6.1: keep the answer, or turn it into another one of g. The loop adds up the pattern's offset at u in a time that
  * depends on g alone. All differences stay below 2^31. */
-static int coin(uint32_t *answer, const peel_block *block, uint32_t g, peel_drbg *drbg) {
+static int toss(uint32_t *answer, const peel_block *block, uint32_t g, peel_drbg *drbg) {
   uint32_t u, result = *answer, end = block->keep;
   int error = uniform(&u, end + (g - 1) * block->change, drbg);
   if (error) return error;
@@ -56,7 +56,7 @@ static int sign(peel_symbol *symbol, const peel_block *block, int32_t reading, p
   int error = drbg_word(&v, drbg);
   if (error) return error;
   answer = below(v >> 16, level(reading));
-  error = coin(&answer, block, 2, drbg);
+  error = toss(&answer, block, 2, drbg);
   if (error) return error;
   symbol->index = 0;
   symbol->minus = answer ^ 1;
@@ -187,7 +187,7 @@ static int categorical(peel_symbol *symbol, const peel_block *block, uint32_t wo
   if (category >= (is_hashed ? block->domain : block->symbols)) return PEEL_E_READING;
   if (is_hashed) category = hashed(word, block->symbols, block->domain, category);
   symbol->index = category;
-  return coin(&symbol->index, block, block->symbols, drbg);
+  return toss(&symbol->index, block, block->symbols, drbg);
 }
 
 /* A missing reading takes the path of a present one: the same draws, and another column in the end. */

@@ -15,6 +15,7 @@ from peel_tools.boards.build_tools import require
 
 ROOT = Path(__file__).resolve().parents[2]
 PROOFS = ROOT / "c_core" / "proofs"
+HARNESSES = [path for path in sorted(PROOFS.glob("*.c")) if path.stem != "any_ascon"]
 HEADERS = tuple(
     ROOT / path
     for path in (
@@ -45,14 +46,14 @@ def declared(header: Path) -> set[str]:
 
 
 def test_every_public_function_has_a_harness() -> None:
-    called = {name for file in PROOFS.glob("*.c") for name in re.findall(r"\b(peel_\w+)\(", file.read_text())}
+    called = {name for file in HARNESSES for name in re.findall(r"\b(peel_\w+)\(", file.read_text())}
     public = set().union(*map(declared, HEADERS))
     assert {"peel_encode", "peel_wipe", "peel_unit", "peel_batch_count"} <= public
     assert public - called == set()
 
 
 def test_every_harness_is_run() -> None:
-    assert {path.stem for path in PROOFS.glob("*.c")} == {harness.name for harness in prove.HARNESSES}
+    assert {path.stem for path in HARNESSES} == {harness.name for harness in prove.HARNESSES}
     assert all(harness.quick and set(harness.quick) <= set(harness.sizes) for harness in prove.HARNESSES)
 
 

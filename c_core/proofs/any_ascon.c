@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Ascon with any output, for harnesses that call it too often to analyse each call. It touches the same memory as the functions in
  * ascon.c, for which harness ascon has the proof. */
-#ifndef PEEL_PROOFS_ANY_ASCON_H
-#define PEEL_PROOFS_ANY_ASCON_H
-
 #include "../src/ascon.h"
 #include "peel.h"
 #include "unknown.h"
@@ -73,5 +70,3 @@ void peel_keystream_take(peel_keystream *stream, uint8_t *out, uint8_t len) {
   UNKNOWN(*stream);
   write_all(out, len);
 }
-
-#endif
