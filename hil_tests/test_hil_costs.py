@@ -24,7 +24,7 @@ def test_a_report_stays_within_its_budget(board: str, tmp_path: Path) -> None:
     costs = bench_device.measure_reports(tmp_path / "one")
     assert costs == bench_device.measure_reports(tmp_path / "two"), "to the cycle"
     assert 5_000 < costs["k16"]["cycles"] <= 18_000
-    assert costs["k16"]["cycles"] < costs["k64"]["cycles"] < costs["k252"]["cycles"] <= 35_000
+    assert costs["k16"]["cycles"] < costs["k64"]["cycles"] < costs["k252"]["cycles"] <= 40_000
     assert costs["k16"]["cycles"] * 0.9 < costs["hashing"]["cycles"] <= 18_000
     assert all(100 < costs[size]["stack_bytes"] <= 512 for size in ("k16", "k64", "k252", "hashing"))
     assert costs["ram_bytes"]["encoder_k252"] + costs["ram_bytes"]["drbg"] <= 160
