@@ -326,17 +326,18 @@ def test_the_privacy_panel_says_what_adds_up(field: Field, open_page: OpenPage) 
     page = open_page(field.new_gateway().start().url)
     panel = page.locator("#privacy-body")
     expect(panel).to_contain_text("makes any guess at most 2.7 times likelier")
-    mean: dict[str, object] = {"kind": "mean", "weight": 1}
-    door: dict[str, object] = {"kind": "category", "weight": 1, "categories": ["a", "b", "c", "d"]}
-    steps: dict[str, object] = {"kind": "ladder", "weight": 1, "thresholds": [1, 2, 3]}
+    odds = {"keep": 8, "change": 3}
+    mean: dict[str, object] = {"kind": "mean", "weight": 1, **odds}
+    door: dict[str, object] = {"kind": "category", "weight": 1, "categories": ["a", "b", "c", "d"], **odds}
+    steps: dict[str, object] = {"kind": "ladder", "weight": 1, "thresholds": [1, 2, 3], **odds}
     profiles: list[tuple[dict[str, object], str]] = [
         # docs/privacy.md: 0.651 of 125 after a month
-        ({"attributes": [mean]}, "a standard error of at most 0.52\\s%"),
-        ({"attributes": [mean] * 4}, "a standard error of at most 1\\s%"),
-        ({"attributes": [mean, steps]}, "a standard error of at most 1\\s%"),
-        ({"attributes": [door]}, "after about 110 reports, which take 110\\smin"),
-        ({"attributes": [mean, door]}, "of its range\\. A category .* after about 219 reports"),
-        ({"attributes": [door], "lifetime": 80}, "about 110 reports; the lifetime ends before that"),
+        ({"attributes": [mean]}, "a standard error of at most 0.53\\s%"),
+        ({"attributes": [mean] * 4}, "a standard error of at most 1.1\\s%"),
+        ({"attributes": [mean, steps]}, "a standard error of at most 1.1\\s%"),
+        ({"attributes": [door]}, "after about 114 reports, which take 114\\smin"),
+        ({"attributes": [mean, door]}, "of its range\\. A category .* after about 228 reports"),
+        ({"attributes": [door], "lifetime": 80}, "about 114 reports; the lifetime ends before that"),
         ({"attributes": [steps]}, "whether a reading that stays the same is above a threshold becomes known"),
     ]
     for profile, said in profiles:
