@@ -111,7 +111,7 @@ def test_home_assistant_takes_every_announcement_and_reads_the_right_values(fiel
     gateway = field.new_gateway(publish_homeassistant=True, publish_seconds=0.5).start()
     field.publish([*field.reports(400), *below_1200])
     field.wait_accepted(gateway, 1000)
-    kept = heard_on(field, 2 * (2 + 3) + 1 + 5 + 1 + 1)
+    kept = heard_on(field, 2 * 2 + 3 + 1 + 5 + 1 + 1)
     configs = {topic: json.loads(text) for topic, text in kept.items() if topic.endswith("/config")}
     payloads = kept | {f"{BASE}/exposure": json.dumps({"device": "00000003", "evidence": "it's {{ 1 }}"})}
     shown = judged(home_assistant, configs, payloads)

@@ -95,7 +95,7 @@ def test_an_exposure_is_told_in_the_log_as_a_metric_and_over_mqtt(field: Field) 
         gateway.wait_for(lambda: len(received["exposure"]) == 1)
         (told,) = received["exposure"]
         assert (told["device"], told["cause"], told["withdrawn"]) == ("00000003", "rule", True)
-        assert "budget" in str(told["evidence"])
+        assert "odds" in str(told["evidence"])
         assert not received["alarm"]
         assert 'peel_device_exposures_total{cause="rule"} 1.0' in gateway.fetch("/metrics")
         assert "device exposed" in gateway.log_tail(200)

@@ -81,7 +81,7 @@ def test_an_exposure_is_posted_and_tried_again(field: Field) -> None:
             *("exposure", "field", "main"),
             *("00000003", "rule"),
         )
-        assert "budget" in told["evidence"]
+        assert "odds" in told["evidence"]
         assert gateway.stop() == 0
         assert TOKEN not in gateway.log_tail(1000)
 
