@@ -203,7 +203,7 @@ def hidden_minus(setting: Mixed, lengths: Sequence[int], rng: Generator) -> dict
     about signs that count, over a liar's, by their number.
     """
     signs = [place for place, part in enumerate(setting.parts) if part.block.form == SIGN]
-    bias = np.array([part.block.keep for part in setting.parts])
+    bias = np.array([part.block.true_share for part in setting.parts])
     best: dict[str, float] = {}
     for style in STYLES:
         block, unit = setting.assign(rng, _numbers(3 * max(lengths), setting.shares[signs].sum()))
