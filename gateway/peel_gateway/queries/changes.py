@@ -113,7 +113,7 @@ def _difference_table(found: Difference, name: str, unit: str) -> responses.Diff
 
 
 def _direction(found: Difference) -> int:
-    """Return 1 for a rise, -1 for a fall, 0 if the interval includes zero or there is none."""
+    """Return 1 for a rise, -1 for a fall, 0 without an interval or if it includes zero."""
     low, high = found.difference.low, found.difference.high
     return 0 if low is None or high is None else int(low > 0) - int(high < 0)
 
