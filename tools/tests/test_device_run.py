@@ -227,8 +227,15 @@ def test_a_failing_sensor_is_named_by_fleet_list(fleet: Fleet) -> None:
     with site(fleet) as where:
         with running(path, "--broker", f"localhost:{where.broker.port}", "--interval", "0.01"):
             where.wait(lambda: _failing(where) == fault, "the status of a failing sensor")
-        listed = where.gateway.peel("fleet", "list", str(fleet.folder)).stdout
-        assert fault in listed and "sensor failing" in listed and "21.5" not in listed
+        # The gateway's memory is ahead of the database, which is what the command reads.
+        listed: list[str] = []
+
+        def is_listed() -> bool:
+            listed[:] = [where.gateway.peel("fleet", "list", str(fleet.folder)).stdout]
+            return fault in listed[0]
+
+        where.wait(is_listed, "the failing sensor in fleet list")
+        assert "sensor failing" in listed[0] and "21.5" not in listed[0]
 
 
 def _failing(where: Site) -> str | None:
