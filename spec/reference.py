@@ -423,9 +423,17 @@ def check_shape(block: Block) -> None:
 
 
 def perturb(
-    blocks_: list[Block], width: int, words: tuple[int, int], readings: list[int], drbg: Drbg
+    blocks_: list[Block],
+    width: int,
+    words: tuple[int, int],
+    readings: list[int],
+    drbg: Drbg,
+    seed: bytes | None = None,
 ) -> tuple[Symbol, Block]:
-    """Return the symbol of a report, and the block of its question. `words` are WORD0 and WORD1 of section 7."""
+    """Return the symbol of a report, and the block of its question.
+
+    `words` are WORD0 and WORD1 of section 7. With the `seed` of a verified coin the answer is masked (section 13.1).
+    """
     check_blocks(blocks_, width)
     refuse_if(len(readings) != sum(block.questions for block in blocks_), "reading")
     at, question = assigned(blocks_, words[0])
@@ -434,23 +442,29 @@ def perturb(
     k = sum(each.columns for each in blocks_)
     if reading == NO_READING:
         refuse_if(k == width, "reading")
-        answer(block, question, 0, words[1], drbg)  # the words of a reading are drawn, and not used
+        answer(block, question, 0, words[1], drbg, seed)  # the words of a reading are drawn, and not used
         return Symbol(k, +1), block
-    symbol = answer(block, question, reading, words[1], drbg)
+    symbol = answer(block, question, reading, words[1], drbg, seed)
     return Symbol(sum(each.columns for each in before) + symbol.index, symbol.sign), block
 
 
-def answer(block: Block, question: int, reading: int, hash_word: int, drbg: Drbg) -> Symbol:
+def answer(block: Block, question: int, reading: int, hash_word: int, drbg: Drbg, seed: bytes | None) -> Symbol:
     """Return the symbol of one question, counted from the block's first column."""
     if block.form == SIGN:
         b = rounded(reading, drbg.word)
-        s = coin(b, 2, block.keep, block.change, drbg.word)
-        return Symbol(question, +1 if s == 1 else -1)
+        return Symbol(question, +1 if hidden(b, block, drbg, seed) == 1 else -1)
     refuse_if(not 0 <= reading < (block.domain or block.symbols), "reading")
     if block.form == HASHED:
         a = assign(hash_word, hash_count(block.symbols, block.domain))
         reading = hashed(a, reading, block.symbols, block.domain)
-    return Symbol(coin(reading, block.symbols, block.keep, block.change, drbg.word), +1)
+    return Symbol(hidden(reading, block, drbg, seed), +1)
+
+
+def hidden(b: int, block: Block, drbg: Drbg, seed: bytes | None) -> int:
+    """Return the answer after the coin, or under the mask of a verified one."""
+    if seed is None:
+        return coin(b, block.outcomes, block.keep, block.change, drbg.word)
+    return masked_answer(b, coin_draw(coin_words(seed), block.outcomes), block.outcomes)
 
 
 # ---- 7. The question that a number assigns --------------------------------------------------------------------------
@@ -677,12 +691,15 @@ class Encoder:
         refuse_if(not 1 <= self.device <= MASK32, "device")
         check_blocks(self.blocks, self.width)
 
-    def encode(self, number: int, readings: list[int], drbg: Drbg) -> tuple[Symbol, bytes]:
-        """Return the symbol, which a real device keeps to itself, and the frame."""
+    def encode(
+        self, number: int, readings: list[int], drbg: Drbg, secret: bytes | None = None
+    ) -> tuple[Symbol, bytes]:
+        """Return the symbol, which a real device keeps to itself, and the frame. `secret` is that of the number's batch."""
         self.check()
         header = Header(self.flags, self.profile, self.device, number)
         words = index_words(self.index_key, header_bytes(header))
-        symbol, block = perturb(self.blocks, self.width, words, readings, drbg)
+        seed = None if secret is None else coin_seed(secret, number)
+        symbol, block = perturb(self.blocks, self.width, words, readings, drbg, seed)
         packed = pack(codeword(self.seed, self.width, symbol))
         return symbol, frame_seal(self.seal_key, header, block.rule, packed)
 
@@ -920,6 +937,14 @@ class Coin:
     def size(self) -> int:
         """K, the number of outcomes in the table."""
         return self.keep + (self.g - 1) * self.change
+
+
+def coin_of(encoder: Encoder, number: int) -> Coin:
+    """Return the coin of a number: that of the question which it assigns."""
+    header = Header(encoder.flags, encoder.profile, encoder.device, number)
+    word, _ = index_words(encoder.index_key, header_bytes(header))
+    block = encoder.blocks[assigned(encoder.blocks, word)[0]]
+    return Coin(encoder.profile, encoder.device, number, block.keep, block.change, block.outcomes)
 
 
 def check_coin(coin: Coin) -> None:

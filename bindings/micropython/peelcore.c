@@ -170,7 +170,7 @@ static size_t get_blocks(peel_block blocks[PEEL_MAX_BLOCKS], mp_obj_t value) {
 /* Return where the row cache begins behind an encoder and its blocks: aligned, as a block is not a whole number of words. */
 static size_t rows_offset(size_t block_count) { return (sizeof(peel_encoder) + block_count * sizeof(peel_block) + 3) & ~(size_t)3; }
 
-/* Copy the encoder out of its bytearray: the struct, the blocks, and the row cache if there is one. Both pointers are set each time, as
+/* Copy the encoder out of its bytearray: the struct, the blocks, and the row cache if there is one. All pointers are set each time, as
  * an address in stored bytes cannot be trusted. */
 static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
   mp_buffer_info_t buffer = get_bytes(value);
@@ -180,6 +180,7 @@ static void get_encoder(peel_encoder *encoder, mp_obj_t value) {
   if (buffer.len < size) raise_code(PEEL_E_LENGTH);
   encoder->blocks = (const peel_block *)((const uint8_t *)buffer.buf + sizeof *encoder);
   encoder->rows = NULL;
+  encoder->coin_seed = NULL;
   checked(peel_encoder_check(encoder));
   if (buffer.len == size + (encoder->width - 1) * sizeof(uint32_t))
     encoder->rows = (const uint32_t *)((const uint8_t *)buffer.buf + size);
@@ -285,9 +286,8 @@ static mp_obj_t peelcore_drbg_bytes(mp_obj_t drbg, mp_obj_t length) {
 }
 FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_drbg_bytes_obj, peelcore_drbg_bytes);
 
-/* encode(out, encoder, drbg, number, readings) */
+/* encode(out, encoder, drbg, number, readings[, coin_seed]) */
 static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
-  (void)n_args;
   mp_buffer_info_t out;
   peel_encoder encoder;
   int32_t *copy;
@@ -297,12 +297,13 @@ static mp_obj_t peelcore_encode(size_t n_args, const mp_obj_t *args) {
   peel_drbg *drbg = get_drbg(args[2]);
   const int32_t *readings = get_readings(&copy, &count, args[4]);
   get_encoder(&encoder, args[1]);
+  if (n_args > 5) encoder.coin_seed = get_exactly(args[5], 16);
   int size = peel_encode(out.buf, out.len, &encoder, number, readings, count, drbg);
   peel_wipe(&encoder, sizeof encoder);
   release_readings(copy, count);
   return MP_OBJ_NEW_SMALL_INT(checked(size));
 }
-FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 5, peelcore_encode);
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_encode_obj, 5, 6, peelcore_encode);
 
 /* perturb(blocks, width, word, word, readings, drbg): the coin alone, for self-tests */
 static mp_obj_t peelcore_perturb(size_t n_args, const mp_obj_t *args) {
@@ -385,6 +386,18 @@ FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_VAR_BETWEEN(peelcore_codeword_obj, 4, 4,
 /* ---- Verified coins (SPEC section 13) --------------------------------------------------------------------------- */
 
 /* A name is the last 14 bytes of a report's header, then keep, change, symbols and three zeros. */
+static mp_obj_t peelcore_coin_name(mp_obj_t encoder, mp_obj_t number) {
+  uint8_t name[PEEL_COIN_NAME_BYTES];
+  peel_encoder device;
+  uint64_t n = get_number(number);
+  get_encoder(&device, encoder);
+  int error = peel_encoder_coin(name, &device, n);
+  peel_wipe(&device, sizeof device);
+  checked(error);
+  return mp_obj_new_bytes(name, sizeof name);
+}
+FUNCTION_OBJECT MP_DEFINE_CONST_FUN_OBJ_2(peelcore_coin_name_obj, peelcore_coin_name);
+
 static mp_obj_t peelcore_coin_root(mp_obj_t name, mp_obj_t seed) {
   uint8_t root[PEEL_COIN_HASH_BYTES];
   checked(peel_coin_root(root, get_exactly(name, PEEL_COIN_NAME_BYTES), get_exactly(seed, 16)));
@@ -427,6 +440,7 @@ ENTRY_POINT mp_obj_t mpy_init(mp_obj_fun_bc_t *self, size_t n_args, size_t n_kw,
   mp_store_global(MP_QSTR_hash, MP_OBJ_FROM_PTR(&peelcore_hash_obj));
   mp_store_global(MP_QSTR_frame_open, MP_OBJ_FROM_PTR(&peelcore_frame_open_obj));
   mp_store_global(MP_QSTR_codeword, MP_OBJ_FROM_PTR(&peelcore_codeword_obj));
+  mp_store_global(MP_QSTR_coin_name, MP_OBJ_FROM_PTR(&peelcore_coin_name_obj));
   mp_store_global(MP_QSTR_coin_root, MP_OBJ_FROM_PTR(&peelcore_coin_root_obj));
   mp_store_global(MP_QSTR_coin_open, MP_OBJ_FROM_PTR(&peelcore_coin_open_obj));
   mp_store_global(MP_QSTR_coin_mask, MP_OBJ_FROM_PTR(&peelcore_coin_mask_obj));
@@ -451,6 +465,7 @@ static const mp_rom_map_elem_t peelcore_globals_table[] = {
     {MP_ROM_QSTR(MP_QSTR_hash), MP_ROM_PTR(&peelcore_hash_obj)},
     {MP_ROM_QSTR(MP_QSTR_frame_open), MP_ROM_PTR(&peelcore_frame_open_obj)},
     {MP_ROM_QSTR(MP_QSTR_codeword), MP_ROM_PTR(&peelcore_codeword_obj)},
+    {MP_ROM_QSTR(MP_QSTR_coin_name), MP_ROM_PTR(&peelcore_coin_name_obj)},
     {MP_ROM_QSTR(MP_QSTR_coin_root), MP_ROM_PTR(&peelcore_coin_root_obj)},
     {MP_ROM_QSTR(MP_QSTR_coin_open), MP_ROM_PTR(&peelcore_coin_open_obj)},
     {MP_ROM_QSTR(MP_QSTR_coin_mask), MP_ROM_PTR(&peelcore_coin_mask_obj)},

@@ -298,10 +298,10 @@ def _assigned(blocks, word):
 
 def perturb(blocks, width, word, hash_word, readings, drbg):
     values = _readings(readings)
-    return _answer(blocks, _columns(blocks, width), width, word, hash_word, values, drbg)[:2]
+    return _answer(blocks, _columns(blocks, width), width, word, hash_word, values, drbg, None)[:2]
 
 
-def _answer(blocks, columns, width, word, hash_word, values, drbg):
+def _answer(blocks, columns, width, word, hash_word, values, drbg, coin_seed):
     """Return the symbol (index, minus), and the block of its question."""
     if len(values) != sum([block[2] for block in blocks]):
         _fail("reading")
@@ -311,25 +311,29 @@ def _answer(blocks, columns, width, word, hash_word, values, drbg):
     if missing and columns == width:
         _fail("reading")
     if block[0] == 1:
-        index, minus = within, _sign(block, reading, drbg)
+        index, minus = within, _sign(block, reading, drbg, coin_seed)
     else:
-        index, minus = _category(block, hash_word, 0 if missing else reading, drbg), 0
+        index, minus = _category(block, hash_word, 0 if missing else reading, drbg, coin_seed), 0
     return (columns, 0, block) if missing else (column + index, minus, block)
 
 
-def _sign(block, reading, drbg):
-    """Return 0 for plus, 1 for minus: the reading rounded to 0 or 1 at random, after the coin."""
+def _sign(block, reading, drbg, coin_seed):
+    """Return 0 for plus, 1 for minus: the reading rounded to 0 or 1 at random, and hidden."""
     rounded = 1 if _word(drbg) >> 16 < 32768 + max(-32768, min(32768, reading)) else 0
-    return 1 - _coin(block, 2, rounded, drbg)
+    return 1 - _hide(block, 2, rounded, drbg, coin_seed)
 
 
-def _category(block, hash_word, category, drbg):
+def _hide(block, g, answer, drbg, coin_seed):
+    return _coin(block, g, answer, drbg) if coin_seed is None else coin_mask(coin_seed, g, answer)
+
+
+def _category(block, hash_word, category, drbg, coin_seed):
     form, _, _, symbols, domain, _, _ = block
     if not 0 <= category < (domain or symbols):
         _fail("reading")
     if form == 3:
         category = _hashed(hash_word, symbols, domain, category)
-    return _coin(block, symbols, category, drbg)
+    return _hide(block, symbols, category, drbg, coin_seed)
 
 
 def _hashed(word, k, domain, category):
@@ -461,25 +465,34 @@ def _check(flags, device):
         _fail("device")
 
 
-def encode(out, encoder, drbg, number, readings):
-    _live(drbg)
-    values = _readings(readings)
-    if number < 0 or number >> 48:
-        _fail("number")
+def _read_encoder(encoder):
     if len(encoder) < _BLOCKS_AT or (len(encoder) - _BLOCKS_AT) % 28:
         _fail("length")
     flags, profile, device, width, seed = _unpack(encoder[:_KEYS_AT])
     blocks = [_unpack(encoder[at : at + 28]) for at in range(_BLOCKS_AT, len(encoder), 28)]
     _check(flags, device)
-    columns = _columns(blocks, width)
+    return flags, profile, device, width, seed, blocks, _columns(blocks, width)
+
+
+def _assignment(encoder, flags, profile, device, number):
+    """Return the header of a report, and the two words that assign its question."""
+    header = bytes([16 | flags, 0]) + _pack((profile, device)) + number.to_bytes(6, "little")
+    return header, _unpack(stream(encoder[_KEYS_AT + 16 : _BLOCKS_AT], header, 8))
+
+
+def encode(out, encoder, drbg, number, readings, coin_seed=None):
+    _live(drbg)
+    values = _readings(readings)
+    if number < 0 or number >> 48:
+        _fail("number")
+    flags, profile, device, width, seed, blocks, columns = _read_encoder(encoder)
     size = 20 + (width + 3) // 5 + (0 if flags else 8)
     if len(out) < size:
         _fail("length")
     if not number:
         _fail("number")
-    header = bytes([16 | flags, 0]) + _pack((profile, device)) + number.to_bytes(6, "little")
-    words = _unpack(stream(encoder[_KEYS_AT + 16 : _BLOCKS_AT], header, 8))
-    index, minus, block = _answer(blocks, columns, width, words[0], words[1], values, drbg)
+    header, words = _assignment(encoder, flags, profile, device, number)
+    index, minus, block = _answer(blocks, columns, width, words[0], words[1], values, drbg, coin_seed)
     body = bytes([block[5], block[6], 0, 0]) + codeword(seed, width, index, minus)
     if not flags:
         body = seal(encoder[_KEYS_AT : _KEYS_AT + 16], header, b"", body)[: len(body) + 8]
@@ -518,6 +531,18 @@ class _Words:
             value = self._words.pop(0) & mask
             if value < bound:
                 return value
+
+
+def coin_name(encoder, number):
+    flags, profile, device, _, _, blocks, _ = _read_encoder(encoder)
+    if not 0 < number < 1 << 48:
+        _fail("number")
+    header, words = _assignment(encoder, flags, profile, device, number)
+    block = _assigned(blocks, words[0])[0]
+    g = 2 if block[0] == 1 else block[3]
+    name = header[2:] + bytes([block[5], block[6], min(g, 255), 0, 0, 0])
+    _coin_of(name)
+    return name
 
 
 def coin_mask(seed, symbols, answer):

@@ -235,7 +235,8 @@ typedef struct {
   uint32_t width;
   uint32_t seed;
   const peel_block *blocks;
-  const uint32_t *rows; /* row cache, or NULL */
+  const uint32_t *rows;     /* row cache, or NULL */
+  const uint8_t *coin_seed; /* 16 bytes of the number's verified coin, or NULL: the generator tosses the coin */
   uint8_t seal_key[16];
   uint8_t index_key[16];
 } peel_encoder;
@@ -243,7 +244,8 @@ typedef struct {
 /* Check an encoder. Returns 0, or the code of the first fault in the order of section 9: flags, device, blocks. */
 int peel_encoder_check(const peel_encoder *encoder);
 
-/* Randomise, project, pack and seal one report. number must never be used twice with these keys.
+/* Randomise, project, pack and seal one report. number must never be used twice with these keys. With a coin_seed the answer is masked
+ * instead of randomised (section 13): the seed must be that of number.
  * Returns the frame's size or a negative code. On error, out contains nothing of the readings. */
 int peel_encode(uint8_t *out, size_t capacity, const peel_encoder *encoder, uint64_t number, const int32_t *readings, size_t count,
                 peel_drbg *drbg);
@@ -281,6 +283,10 @@ int peel_receipt_read(uint64_t *upto, peel_run runs[PEEL_MAX_RECEIPT_RUNS], cons
 
 /* Write the name of a coin. The header's flags are not part of it. Returns 0 or PEEL_E_FLAGS, _DEVICE, _NUMBER, _COIN. */
 int peel_coin_name(uint8_t name[20], const peel_header *header, uint32_t keep, uint32_t change, uint32_t symbols);
+
+/* Write the name of a number's coin: that of the question which the number assigns. Returns 0 or a code of peel_encoder_check,
+ * PEEL_E_NUMBER, _COIN. */
+int peel_encoder_coin(uint8_t name[20], const peel_encoder *encoder, uint64_t number);
 
 /* Compute the seed of a number from the secret of its batch. */
 void peel_coin_seed(uint8_t seed[16], const uint8_t secret[16], uint64_t number);

@@ -26,9 +26,24 @@ int peel_encode(uint8_t *out, size_t capacity, const peel_encoder *encoder, uint
   error = peel_header_write(out, &header);
   if (error) return error;
   peel_index_words(words, encoder->index_key, out);
-  error = peel_answer(&symbol, &rule, &sums, encoder->blocks, encoder->block_count, encoder->width, words, readings, count, drbg);
+  error = peel_answer(&symbol, &rule, &sums, encoder->blocks, encoder->block_count, encoder->width, words, readings, count,
+                      encoder->coin_seed, drbg);
   if (error) return error;
   uint8_t *trits = out + PEEL_HEADER_BYTES + PEEL_RULE_BYTES;
   peel_projection_encode(trits, encoder->seed, encoder->width, encoder->rows, symbol);
   return peel_frame_seal(out, capacity, encoder->seal_key, &header, rule, encoder->width, trits);
+}
+
+int peel_encoder_coin(uint8_t name[PEEL_COIN_NAME_BYTES], const peel_encoder *encoder, uint64_t number) {
+  peel_sums sums;
+  uint32_t words[2];
+  uint8_t bytes[PEEL_HEADER_BYTES];
+  const peel_header header = {encoder->flags, encoder->profile, encoder->device, number};
+  int error = check(&sums, encoder);
+  if (error) return error;
+  error = peel_header_write(bytes, &header);
+  if (error) return error;
+  peel_index_words(words, encoder->index_key, bytes);
+  const peel_block *block = peel_assigned_block(&sums, encoder->blocks, encoder->block_count, words);
+  return peel_coin_name(name, &header, block->keep, block->change, peel_outcomes(block));
 }

@@ -33,13 +33,22 @@ static int uniform(uint32_t *value, uint32_t count, peel_drbg *drbg) {
 
 /* The coin of section 6.1: keep the answer, or turn it into another one of g. The loop adds up the pattern's offset at u in a time that
  * depends on g alone. All differences stay below 2^31. */
-static int toss(uint32_t *answer, const peel_block *block, uint32_t g, peel_drbg *drbg) {
-  uint32_t u, result = *answer, end = block->keep;
+static int toss(uint32_t *answer, const peel_block *block, peel_drbg *drbg) {
+  uint32_t u, g = peel_outcomes(block), result = *answer, end = block->keep;
   int error = uniform(&u, end + (g - 1) * block->change, drbg);
   if (error) return error;
   for (uint32_t offset = 1; offset < g; offset++, end += block->change) result += 1 - ((u - end) >> 31);
   result -= g;
   *answer = result + (g & (0 - (result >> 31)));
+  return PEEL_OK;
+}
+
+/* Hide the answer: by the coin, or under the mask of a verified one. */
+static int hide(uint32_t *answer, const peel_block *block, const uint8_t *seed, peel_drbg *drbg) {
+  if (!seed) return toss(answer, block, drbg);
+  int masked = peel_coin_mask(seed, peel_outcomes(block), *answer);
+  if (masked < 0) return masked;
+  *answer = (uint32_t)masked;
   return PEEL_OK;
 }
 
@@ -50,13 +59,13 @@ static uint32_t level(int32_t reading) {
   return either(0 - high, 2 * PEEL_READING_ONE, steps & (low - 1));
 }
 
-/* Round the reading to 0 or 1 at random, in proportion, and toss the coin. */
-static int sign(peel_symbol *symbol, const peel_block *block, int32_t reading, peel_drbg *drbg) {
+/* Round the reading to 0 or 1 at random, in proportion, and hide it. */
+static int sign(peel_symbol *symbol, const peel_block *block, int32_t reading, const uint8_t *seed, peel_drbg *drbg) {
   uint32_t v, answer;
   int error = drbg_word(&v, drbg);
   if (error) return error;
   answer = below(v >> 16, level(reading));
-  error = toss(&answer, block, 2, drbg);
+  error = hide(&answer, block, seed, drbg);
   if (error) return error;
   symbol->index = 0;
   symbol->minus = answer ^ 1;
@@ -179,28 +188,34 @@ uint32_t peel_unit(const peel_block *blocks, size_t block_count, const uint32_t 
   return found.unit + (uint32_t)((uint64_t)words[1] * units_of(found.block) >> 32);
 }
 
+const peel_block *peel_assigned_block(const peel_sums *sums, const peel_block *blocks, size_t block_count, const uint32_t words[2]) {
+  return find(blocks, block_count, assign(words[0], sums->slots), 0).block;
+}
+
 /* ---- Answers ---- */
 
-/* Randomise a category. One that is out of range is refused before anything is drawn. */
-static int categorical(peel_symbol *symbol, const peel_block *block, uint32_t word, uint32_t category, peel_drbg *drbg) {
+/* Hide a category. One that is out of range is refused before anything is drawn. */
+static int categorical(peel_symbol *symbol, const peel_block *block, uint32_t word, uint32_t category, const uint8_t *seed,
+                       peel_drbg *drbg) {
   uint32_t is_hashed = block->form == PEEL_HASHED;
   if (category >= (is_hashed ? block->domain : block->symbols)) return PEEL_E_READING;
   if (is_hashed) category = hashed(word, block->symbols, block->domain, category);
   symbol->index = category;
-  return toss(&symbol->index, block, block->symbols, drbg);
+  return hide(&symbol->index, block, seed, drbg);
 }
 
 /* A missing reading takes the path of a present one: the same draws, and another column in the end. */
 int peel_answer(peel_symbol *symbol, uint32_t *rule, const peel_sums *sums, const peel_block *blocks, size_t block_count, uint32_t width,
-                const uint32_t words[2], const int32_t *readings, size_t count, peel_drbg *drbg) {
+                const uint32_t words[2], const int32_t *readings, size_t count, const uint8_t *seed, peel_drbg *drbg) {
   peel_symbol answer = {0, 0};
   assigned found = find(blocks, block_count, assign(words[0], sums->slots), 0);
   uint32_t place = found.question + found.within;
   if (count != sums->questions || place >= count) return PEEL_E_READING;
   uint32_t missing = below((uint32_t)readings[place] ^ (uint32_t)PEEL_NO_READING, 1);
   if (sums->columns == width && missing) return PEEL_E_READING;
-  int error = found.block->form == PEEL_SIGN ? sign(&answer, found.block, readings[place], drbg)
-                                             : categorical(&answer, found.block, words[1], (uint32_t)readings[place] & (missing - 1), drbg);
+  int error = found.block->form == PEEL_SIGN
+                  ? sign(&answer, found.block, readings[place], seed, drbg)
+                  : categorical(&answer, found.block, words[1], (uint32_t)readings[place] & (missing - 1), seed, drbg);
   if (error) return error;
   symbol->index = either(0 - missing, sums->columns, found.column + found.within + answer.index);
   symbol->minus = answer.minus & (missing - 1);
@@ -213,5 +228,5 @@ int peel_perturb(peel_symbol *symbol, const peel_block *blocks, size_t block_cou
   peel_sums sums;
   uint32_t rule;
   int error = peel_blocks_sum(&sums, blocks, block_count, width);
-  return error ? error : peel_answer(symbol, &rule, &sums, blocks, block_count, width, words, readings, count, drbg);
+  return error ? error : peel_answer(symbol, &rule, &sums, blocks, block_count, width, words, readings, count, NULL, drbg);
 }

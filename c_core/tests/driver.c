@@ -12,7 +12,8 @@
  *   unit KEY HEADER BLOCK,...         -> WORD WORD UNIT
  *   codeword SEED WIDTH INDEX MINUS CACHED                  -> TRITS or a code
  *   device FLAGS PROFILE DEVICE WIDTH SEED SEAL_KEY INDEX_KEY BLOCK,...                 -> ok or a code
- *   encode NUMBER READING,...         -> FRAME or a code
+ *   encode NUMBER READING,... SECRET  -> FRAME or a code; with the secret of a batch (or "-") a verified one
+ *   name NUMBER                       -> NAME or a code; the coin of a number of the device
  *   frame WIDTH KEY FRAME             -> RULE TRITS or a code; without a key ("-") an unsealed frame
  *   receipt KEY DEVICE NUMBERS        -> RECEIPT or a code; numbers as in it, six bytes each
  *   read KEY DEVICE RECEIPT           -> NUMBERS or a code
@@ -186,6 +187,10 @@ static void run_encode(char **f) {
   int32_t readings[PEEL_MAX_WIDTH + 8] = {0};
   uint64_t number = strtoull(f[1], NULL, 10);
   size_t count = readings_from(readings, f[2]);
+  bytes secret = from_hex(f[3]);
+  uint8_t seed[16] = {0};
+  if (secret.len) peel_coin_seed(seed, secret.data, number);
+  device.coin_seed = secret.len ? seed : NULL;
   int size = peel_encode(frame, sizeof frame, &device, number, readings, count, &drbg);
   size < 0 ? print_code(size) : print_hex(frame, (size_t)size, '\n');
 }
@@ -252,6 +257,12 @@ static void run_coin(char **f) {
   uint8_t name[PEEL_COIN_NAME_BYTES];
   peel_header header = {0, number32(f[1]), number32(f[2]), strtoull(f[3], NULL, 10)};
   int code = peel_coin_name(name, &header, number32(f[4]), number32(f[5]), number32(f[6]));
+  code ? print_code(code) : print_hex(name, sizeof name, '\n');
+}
+
+static void run_name(char **f) {
+  uint8_t name[PEEL_COIN_NAME_BYTES];
+  int code = peel_encoder_coin(name, &device, strtoull(f[1], NULL, 10));
   code ? print_code(code) : print_hex(name, sizeof name, '\n');
 }
 
@@ -389,8 +400,9 @@ static const struct {
   const char *name;
   void (*run)(char **fields);
 } coin_commands[] = {
-    {"coin", run_coin},           {"table", run_table},     {"reveal", run_reveal}, {"verify", run_verify}, {"mirror", run_mirror},
-    {"challenge", run_challenge}, {"message", run_message}, {"body", run_body},     {"inform", run_inform}, {"informed", run_informed},
+    {"name", run_name},     {"coin", run_coin},     {"table", run_table},         {"reveal", run_reveal},
+    {"verify", run_verify}, {"mirror", run_mirror}, {"challenge", run_challenge}, {"message", run_message},
+    {"body", run_body},     {"inform", run_inform}, {"informed", run_informed},
 };
 
 static int run_coins(char **f) {

@@ -148,7 +148,9 @@ def _report(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield f"seed {case['entropy']}", "ok"
     yield _device(case["encoder"]), "ok"
     for report in case["reports"]:
-        yield f"encode {report['number']} {_ints(report['readings'])}", report["frame"]
+        yield f"encode {report['number']} {_ints(report['readings'])} {case.get('secret', '-')}", report["frame"]
+        if "coin" in report:
+            yield f"name {report['number']}", report["coin"]
         if case["encoder"]["flags"] & 1:  # unsealed: the expected content is visible in the frame
             found = f"{report['rule']} {report['frame'][2 * TRITS_AT :]}"
             yield f"frame {case['encoder']['width']} - {report['frame']}", found
@@ -162,7 +164,7 @@ def _encode_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
     failure = str(_code(case))
     encoder_fault = case["expect"] in {"flags", "device", "block", "width", "domain", "odds"}
     yield _device(case["encoder"]), failure if encoder_fault else "ok"
-    yield f"encode {case['number']} {_ints(case['readings'])}", failure
+    yield f"encode {case['number']} {_ints(case['readings'])} -", failure
 
 
 def _frame_bad(case: dict[str, Any]) -> Iterator[tuple[str, str]]:

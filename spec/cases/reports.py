@@ -278,7 +278,13 @@ def projection() -> Vectors:
 # ---- 9. Frames: complete reports ------------------------------------------------------------------------------------
 
 
-def report_case(note: str, e: ref.Encoder, numbers: Iterable[int], missing: Sequence[int] = ()) -> Case:
+def report_case(
+    note: str,
+    e: ref.Encoder,
+    numbers: Iterable[int],
+    missing: Sequence[int] = (),
+    secret: bytes | None = None,
+) -> Case:
     entropy = made(f"{note} entropy", 48)
     generator = seeded(entropy)
     reports = []
@@ -286,7 +292,7 @@ def report_case(note: str, e: ref.Encoder, numbers: Iterable[int], missing: Sequ
         readings = made_readings(e, f"{note} {number}")
         if number in missing:
             readings = [ref.NO_READING] * len(readings)
-        symbol, frame = e.encode(number, readings, generator)
+        symbol, frame = e.encode(number, readings, generator, secret)
         reports.append(
             {
                 "number": number,
@@ -297,18 +303,23 @@ def report_case(note: str, e: ref.Encoder, numbers: Iterable[int], missing: Sequ
                 "frame": frame,
             }
         )
-    return {"note": note, "encoder": encoder_fields(e), "entropy": entropy, "reports": reports}
+        if secret is not None:
+            reports[-1]["coin"] = ref.coin_name(ref.coin_of(e, number))
+    case = {"note": note, "encoder": encoder_fields(e), "entropy": entropy, "reports": reports}
+    return case if secret is None else {**case, "secret": secret}
 
 
 def report() -> Vectors:
     comment = (
         "Section 9 and all before it: one new generator per case, seeded with `entropy`, makes all reports of the case "
-        "in order. `index` and `minus` are the symbol in the frame, `rule` the four bytes with its question's odds."
+        "in order. `index` and `minus` are the symbol in the frame, `rule` the four bytes with its question's odds. "
+        "With the `secret` of a batch, coins are verified (section 13): `coin` is the name of the report's coin."
     )
     last = 2**48 - 1
     smallest = encoder("j", [with_odds(signs(2), 255, 254)], 2)
     largest = encoder("k", [with_odds(signs(7), 255, 1)], 48)
     mixed_blocks = [with_odds(MIXED.blocks[0], 3, 1), *MIXED.blocks[1:]]
+    verified_blocks = [signs(3), with_odds(choice_block(5), 8, 2), with_odds(hashed_block(3, 300), 3, 1)]
     cases = [
         report_case("4 signs", encoder("a", [signs(4)], 48), (*range(1, 13), 2**32, last)),
         report_case("16 signs", encoder("b", [signs(16)], 48), (1, 2, 3, 5, 8, 13, 21, 34, 55, last - 1, last)),
@@ -327,6 +338,7 @@ def report() -> Vectors:
         report_case("1000 hashed into 127", encoder("o", [hashed_block(127, 1000)], 127), range(1, 5)),
         report_case("40 hashed into 5, unsealed", encoder("p", [hashed_block(5, 40)], 48, ref.UNSEALED), range(1, 4)),
         report_case("mixed", encoder("q", mixed_blocks, 48), (*range(1, 21), last), missing=(5, 6, 7, 8, 20)),
+        report_case("verified", encoder("s", verified_blocks, 48), (*range(33, 45), last), (36, 37), made("secret", 16)),
         report_case("mixed, unsealed", encoder("r", mixed_blocks, 48, ref.UNSEALED), range(1, 13), missing=(3, 4)),
     ]
     return comment, cases

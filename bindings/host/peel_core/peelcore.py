@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from peel_core import CORE_VERSION
 from peel_core._core import ffi, lib
@@ -53,11 +54,28 @@ def drbg_bytes(drbg: bytearray, n: int, /) -> bytes:
     return bytes(out)
 
 
-def encode(out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /) -> int:
+def _encoder(stored: bytearray) -> tuple[Any, Any]:
+    """Return the C struct of an encoder, and the blocks that it points to."""
     made = ffi.new("peel_encoder *")
-    ffi.memmove(made, encoder, ffi.sizeof("peel_encoder"))
-    questions = ffi.from_buffer("peel_block[]", memoryview(encoder)[ffi.sizeof("peel_encoder") :])
-    made.blocks = questions
+    ffi.memmove(made, stored, ffi.sizeof("peel_encoder"))
+    questions = ffi.from_buffer("peel_block[]", memoryview(stored)[ffi.sizeof("peel_encoder") :])
+    made.blocks, made.coin_seed = questions, ffi.NULL
+    return made, questions
+
+
+def encode(
+    out: bytearray,
+    encoder: bytearray,
+    drbg: bytearray,
+    number: int,
+    readings: list[int],
+    coin_seed: bytes | None = None,
+    /,
+) -> int:
+    made, _blocks = _encoder(encoder)
+    seed = ffi.new("uint8_t[16]", coin_seed or bytes(16))
+    if coin_seed is not None:
+        made.coin_seed = seed
     state = ffi.cast("peel_drbg *", ffi.from_buffer(drbg))
     return _checked(
         lib.peel_encode(
@@ -79,6 +97,31 @@ def stream(key: bytes, nonce: bytes, n: int, /) -> bytes:
     out = ffi.new("uint8_t[]", n)
     lib.peel_ascon_stream(out, n, key, nonce)
     return bytes(ffi.buffer(out))
+
+
+def seal(key: bytes, nonce: bytes, ad: bytes, text: bytes, /) -> bytes:
+    out, tag = ffi.new("uint8_t[]", max(1, len(text))), ffi.new("uint8_t[16]")
+    lib.peel_ascon_seal(out, tag, key, nonce, ad, len(ad), text, len(text))
+    return bytes(ffi.buffer(out, len(text))) + bytes(ffi.buffer(tag))
+
+
+def coin_name(encoder: bytearray, number: int, /) -> bytes:
+    made, _blocks = _encoder(encoder)
+    name = ffi.new("uint8_t[20]")
+    _checked(lib.peel_encoder_coin(name, made, number))
+    return bytes(ffi.buffer(name))
+
+
+def coin_root(name: bytes, seed: bytes, /) -> bytes:
+    root = ffi.new("uint8_t[16]")
+    _checked(lib.peel_coin_root(root, name, seed))
+    return bytes(ffi.buffer(root))
+
+
+def coin_open(name: bytes, seed: bytes, index: int, /) -> tuple[bytes, bytes]:
+    opening, root = ffi.new("uint8_t[]", int(lib.PEEL_MAX_OPENING_BYTES)), ffi.new("uint8_t[16]")
+    size = _checked(lib.peel_coin_open(opening, len(opening), root, name, seed, index))
+    return bytes(ffi.buffer(opening, size)), bytes(ffi.buffer(root))
 
 
 def frame_open(seal_key: bytes, width: int, frame: bytes, /) -> tuple[int, bytes]:

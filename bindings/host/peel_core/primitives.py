@@ -178,21 +178,28 @@ class Encoder:
     def __repr__(self) -> str:
         return f"Encoder(device={self.device:08x}, profile={self.profile:08x})"
 
-    def _struct(self, blocks: Any) -> Any:
-        """Return the C struct, checked. It points to the blocks, which the caller keeps."""
+    def _struct(self, blocks: Any, seed: Any = ffi.NULL) -> Any:
+        """Return the C struct, checked. It points to the blocks and the seed, which the caller keeps."""
         encoder = ffi.new("peel_encoder *")
         for field in ("flags", "profile", "device", "width", "seed"):
             setattr(encoder, field, getattr(self, field))
-        encoder.blocks, encoder.block_count = blocks, len(self.blocks)
+        encoder.blocks, encoder.block_count, encoder.coin_seed = blocks, len(self.blocks), seed
         encoder.seal_key = list(_sized(self.seal_key, 16, "a key"))
         encoder.index_key = list(_sized(self.index_key, 16, "a key"))
         check(lib.peel_encoder_check(encoder), "encoder")
         return encoder
 
-    def encode(self, number: int, readings: Sequence[int], drbg: Drbg) -> bytes:
-        """Return one sealed frame."""
+    def coin_name(self, number: int) -> bytes:
+        """Return the name of a number's verified coin (SPEC section 13.2); raise PeelError if it has none."""
+        name, blocks = ffi.new("uint8_t[]", int(lib.PEEL_COIN_NAME_BYTES)), block_array(self.blocks)
+        check(lib.peel_encoder_coin(name, self._struct(blocks), number), "coin")
+        return bytes(ffi.buffer(name))
+
+    def encode(self, number: int, readings: Sequence[int], drbg: Drbg, coin_seed: bytes | None = None) -> bytes:
+        """Return one sealed frame. With the seed of the number's verified coin the answer is masked, otherwise randomized."""
         out = ffi.new("uint8_t[]", int(lib.PEEL_MAX_FRAME_BYTES))
         values, blocks = ffi.new("int32_t[]", list(readings) or [0]), block_array(self.blocks)
+        seed = ffi.NULL if coin_seed is None else ffi.new("uint8_t[]", _sized(coin_seed, 16, "a seed"))
         with drbg.state() as state:
-            size = lib.peel_encode(out, len(out), self._struct(blocks), number, values, len(readings), state)
+            size = lib.peel_encode(out, len(out), self._struct(blocks, seed), number, values, len(readings), state)
         return bytes(ffi.buffer(out, check(size, "encode")))

@@ -175,7 +175,11 @@ def encoder(case: dict[str, Any]) -> primitives.Encoder:
 def test_reports(case: dict[str, Any]) -> None:
     drbg = primitives.Drbg(bytes.fromhex(case["entropy"]))
     for report in case["reports"]:
-        frame = encoder(case).encode(report["number"], report["readings"], drbg)
+        seed = None
+        if "secret" in case:
+            assert encoder(case).coin_name(report["number"]).hex() == report["coin"]
+            seed = coins.coin_seeds(row(bytes.fromhex(case["secret"])), [report["number"]]).tobytes()
+        frame = encoder(case).encode(report["number"], report["readings"], drbg, seed)
         assert frame.hex() == report["frame"]
         width, unsealed = case["encoder"]["width"], case["encoder"]["flags"] == FLAG_UNSEALED
         rule, trits = (

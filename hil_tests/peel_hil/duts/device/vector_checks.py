@@ -121,7 +121,12 @@ def _report(core, case):
         encoder = _encoder(core, case["encoder"], cached)
         out = bytearray(256)
         for report in case["reports"]:
-            size = core.encode(out, encoder, generator, report["number"], report["readings"])
+            verified = ()
+            if "secret" in case:
+                nonce = report["number"].to_bytes(6, "little") + bytes(10)
+                verified = (core.stream(unhexlify(case["secret"]), nonce, 16),)
+                yield _hex(core.coin_name(encoder, report["number"])), report["coin"]
+            size = core.encode(out, encoder, generator, report["number"], report["readings"], *verified)
             yield _hex(out[:size]), report["frame"]
             if not case["encoder"]["flags"]:
                 fields = case["encoder"]
