@@ -563,6 +563,8 @@ class ProfileEntry:
     """The parameters of a profile that a reader needs to read its frames."""
 
     width: int
+    audits: int = 0  # of a batch; 0 if the profile has no verified coins
+    opening: int = 0  # the size of its longest opening
 
 
 @dataclass(frozen=True)
@@ -574,6 +576,7 @@ class BundleEntry:
     seal_key: bytes
     profile: int
     last: int = 2**48 - 1
+    coin_key: bytes = bytes(16)
 
 
 @dataclass(frozen=True)
@@ -583,6 +586,15 @@ class Report:
     header: Header
     rule: int
     trits: list[int]
+
+
+@dataclass(frozen=True)
+class CoinMessage:
+    """An accepted commitment, audit answer or opening (section 13.3)."""
+
+    header: Header
+    type: int
+    body: bytes
 
 
 def header_bytes(header: Header) -> bytes:
@@ -631,12 +643,27 @@ class Reader:
 
     def split(self, data: bytes) -> int:
         """Return the length of the frame at the front of `data`. If this refuses, all of `data` is one faulty piece."""
-        header = header_parse(data)
+        type_, header = self.parse(data)
         refuse_if(header.profile not in self.profiles, "profile")
-        profile = self.profiles[header.profile]
-        length = frame_length(profile.width, header.flags)
+        length = self.frame_length(type_, header)
         refuse_if(len(data) < length, "length")
         return length
+
+    def parse(self, data: bytes) -> tuple[int, Header]:
+        """Return the type and the header of a frame. Only verified profiles have other types than 0."""
+        refuse_if(len(data) < HEADER_BYTES, "length")
+        if data[1] == 0:
+            return 0, header_parse(data)
+        type_, header = message_header(data)
+        profile = self.profiles.get(header.profile)
+        refuse_if(profile is None or profile.audits == 0, "flags")
+        return type_, header
+
+    def frame_length(self, type_: int, header: Header) -> int:
+        profile = self.profiles[header.profile]
+        if type_ == 0:
+            return frame_length(profile.width, header.flags)
+        return HEADER_BYTES + message_body_bytes(type_, profile.audits, profile.opening) + TAG_BYTES
 
     def bundle(self, device: int, number: int) -> BundleEntry | None:
         """Return the device's bundle with the largest first number that is not above this number, unless it ends before it."""
@@ -644,22 +671,26 @@ class Reader:
         latest = max(begun, key=lambda bundle: bundle.first, default=None)
         return latest if latest is not None and number <= latest.last else None
 
-    def read_frame(self, frame: bytes) -> Report:
+    def read_frame(self, frame: bytes) -> Report | CoinMessage:
         """Judge one whole frame, as delimited by `split`."""
-        header = header_parse(frame)
+        type_, header = self.parse(frame)
         refuse_if(header.device == 0, "device")
         refuse_if(header.number == 0, "number")
         bundle = self.bundle(header.device, header.number)
         if bundle is None:
             raise RefusedError("device")
         refuse_if(header.profile != bundle.profile, "profile")
-        refuse_if(header.flags & UNSEALED != 0 and not self.accept_unsealed, "unsealed")
+        if type_ != 0:
+            size = len(frame) - HEADER_BYTES - TAG_BYTES
+            return CoinMessage(header, type_, message_read(bundle.coin_key, size, frame)[2])
+        verified = self.profiles[header.profile].audits > 0
+        refuse_if(header.flags & UNSEALED != 0 and (verified or not self.accept_unsealed), "unsealed")
         body = frame_open(bundle.seal_key, frame)
         return Report(header, from_le(body[:4]), unpack(body[4:], self.profiles[header.profile].width))
 
-    def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | str]]:
+    def read_payload(self, payload: bytes) -> list[tuple[bytes, Report | CoinMessage | str]]:
         """Return each piece of the payload with its report, or with the fault for which it is refused."""
-        pieces: list[tuple[bytes, Report | str]] = []
+        pieces: list[tuple[bytes, Report | CoinMessage | str]] = []
         while True:
             length = len(payload)
             try:
@@ -742,24 +773,26 @@ class Profile:
     period: int
     attributes: list[Attribute]
     lifetime: int | None = None
+    offline: int | None = None  # seconds; None without verified coins
 
 
-def block_of(attribute: Attribute, epsilon: int) -> Block:
+def block_of(attribute: Attribute, profile: Profile) -> Block:
     """Return the questions of one attribute."""
+    epsilon, most = profile.epsilon, None if profile.offline is None else MAX_TABLE
     if attribute.kind in NUMERIC:
         questions = 1 if attribute.kind == MEAN else len(attribute.thresholds)
-        return Block(SIGN, attribute.weight, questions, 1, 0, *odds_of(epsilon, 2))
+        return Block(SIGN, attribute.weight, questions, 1, 0, *odds_of(epsilon, 2, most))
     if attribute.kind == CATEGORY:
         k = len(attribute.categories)
-        return Block(CHOICE, attribute.weight, 1, k, 0, *odds_of(epsilon, k))
+        return Block(CHOICE, attribute.weight, 1, k, 0, *odds_of(epsilon, k, most))
     g = hash_symbols(epsilon)
-    return Block(HASHED, attribute.weight, 1, g, attribute.d, *odds_of(epsilon, g))
+    return Block(HASHED, attribute.weight, 1, g, attribute.d, *odds_of(epsilon, g, most))
 
 
 def profile_blocks(profile: Profile) -> list[Block]:
     """Return all questions in order; neighbouring signs of equal weight are one block."""
     made: list[Block] = []
-    for block in (block_of(attribute, profile.epsilon) for attribute in profile.attributes):
+    for block in (block_of(attribute, profile) for attribute in profile.attributes):
         if made and block.form == SIGN and (made[-1].form, made[-1].weight) == (SIGN, block.weight):
             made[-1] = replace(made[-1], questions=made[-1].questions + block.questions)
         else:
@@ -783,6 +816,7 @@ def check_profile(profile: Profile) -> None:
     refuse_if(not 1 <= profile.quota <= 10**6, "quota")
     refuse_if(not 1 <= profile.period <= 10**8, "period")
     refuse_if(profile.lifetime is not None and not 1 <= profile.lifetime < 2**48, "lifetime")
+    refuse_if(profile.offline is not None and not 1 <= profile.offline <= 10**8, "offline")
     refuse_if(not 1 <= profile.epsilon <= EPSILON_MAX, "epsilon")
     refuse_if(not profile.attributes, "attribute")
     for attribute in profile.attributes:
@@ -794,6 +828,7 @@ def check_profile(profile: Profile) -> None:
     made = profile_blocks(profile)
     refuse_if(len(made) > MAX_BLOCKS, "attribute")
     check_blocks(made, profile.width)
+    refuse_if(profile.offline is not None and max(map(coin_cap, made)) > MAX_CAP, "verify")
 
 
 def check_attribute(attribute: Attribute) -> None:
@@ -842,8 +877,8 @@ def check_pair(attribute: Attribute, other: Attribute) -> None:
         refuse_if(other.kind == LADDER and bool({*attribute.thresholds} & {*other.thresholds}), "thresholds")
 
 
-def attribute_lines(a: Attribute, epsilon: int) -> list[str]:
-    block = block_of(a, epsilon)
+def attribute_lines(a: Attribute, profile: Profile) -> list[str]:
+    block = block_of(a, profile)
     odds = f"{block.keep}:{block.change}"
     thresholds = "|".join(map(str, a.thresholds))
     lines = {
@@ -868,7 +903,8 @@ def canonical(profile: Profile) -> bytes:
         f"period={profile.period}",
     ]
     lines += [f"lifetime={profile.lifetime}"] if profile.lifetime is not None else []
-    lines += [line for attribute in profile.attributes for line in attribute_lines(attribute, profile.epsilon)]
+    lines += [f"verify={profile.offline}"] if profile.offline is not None else []
+    lines += [line for attribute in profile.attributes for line in attribute_lines(attribute, profile)]
     return "".join(line + "\n" for line in lines).encode("utf-8")
 
 
@@ -917,6 +953,7 @@ def receipt_read(receipt_key: bytes, device: int, receipt: bytes) -> tuple[int, 
 # ---- 13. Verified coins ---------------------------------------------------------------------------------------------
 
 MAX_TABLE = 64
+MAX_CAP = 10
 CHILDREN = 4
 COIN_NONCE_BYTES = 13
 COIN_HASH_BYTES = 16
@@ -1089,7 +1126,7 @@ def coin_cap(block: Block) -> Fraction:
 def batch_audits(blocks_: list[Block]) -> int:
     """Return how many numbers of a batch are audited."""
     cap = max(coin_cap(block) for block in blocks_)
-    refuse_if(cap > 10, "coin")
+    refuse_if(cap > MAX_CAP, "coin")
     return 8 if cap <= 3 else 16
 
 
@@ -1107,12 +1144,17 @@ def message_seal(coin_key: bytes, type_: int, profile: int, device: int, number:
     return header + sealed + tag[:TAG_BYTES]
 
 
-def message_read(coin_key: bytes, size: int, frame: bytes) -> tuple[int, Header, bytes]:
-    """Return type, header and body of one whole frame whose body has `size` bytes."""
+def message_header(frame: bytes) -> tuple[int, Header]:
+    """Return the type and the header of a frame of type 1, 2 or 3."""
     refuse_if(len(frame) < HEADER_BYTES, "length")
     refuse_if(frame[0] >> 4 != 1, "version")
     refuse_if(frame[0] & 15 != 0 or frame[1] not in (COMMITMENT, AUDIT_ANSWER, OPENING), "flags")
-    header = header_parse(frame[:1] + bytes(1) + frame[2:])
+    return frame[1], header_parse(frame[:1] + bytes(1) + frame[2:])
+
+
+def message_read(coin_key: bytes, size: int, frame: bytes) -> tuple[int, Header, bytes]:
+    """Return type, header and body of one whole frame whose body has `size` bytes."""
+    _, header = message_header(frame)
     refuse_if(len(frame) != HEADER_BYTES + size + TAG_BYTES, "length")
     refuse_if(header.device == 0, "device")
     refuse_if(header.number == 0, "number")

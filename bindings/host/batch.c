@@ -7,6 +7,7 @@
 
 typedef struct {
   int code;
+  uint8_t type;
   int32_t profile;
   peel_header header;
 } piece;
@@ -53,19 +54,39 @@ void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint
   }
 }
 
+static size_t body_bytes(uint8_t type, const peel_batch_profile *profile) {
+  if (type == PEEL_COMMITMENT) return PEEL_BATCH_NUMBERS * PEEL_COIN_HASH_BYTES;
+  return type == PEEL_OPENING ? profile->opening : 16 * (size_t)profile->audits;
+}
+
+/* Read the header of a report or, in byte 1, of a message. */
+static int read_header(piece *p, const uint8_t *data, size_t len) {
+  if (len < PEEL_HEADER_BYTES || data[1] == 0) return peel_header_read(&p->header, data, len);
+  int type = peel_message_read(&p->header, data, len);
+  if (type < 0) return type;
+  p->type = (uint8_t)type;
+  return PEEL_OK;
+}
+
 /* Parse the next piece of a payload as far as SPEC section 9 allows without a key. Returns its length. */
 static size_t split(piece *p, const peel_batch_keyring *keyring, const uint8_t *data, size_t len) {
   memset(p, 0, sizeof *p);
   p->profile = -1;
-  p->code = peel_header_read(&p->header, data, len);
+  p->code = read_header(p, data, len);
   if (p->code) return len;
   p->profile = find_profile(keyring, p->header.profile);
+  if (p->type && (p->profile < 0 || keyring->profiles[p->profile].audits == 0)) {
+    p->code = PEEL_E_FLAGS;
+    p->profile = -1;
+    p->type = 0;
+    return len;
+  }
   if (p->profile < 0) {
     p->code = PEEL_E_PROFILE;
     return len;
   }
   const peel_batch_profile *profile = &keyring->profiles[p->profile];
-  size_t size = (size_t)peel_frame_bytes(profile->width, p->header.flags);
+  size_t size = p->type ? PEEL_MESSAGE_BYTES(body_bytes(p->type, profile)) : (size_t)peel_frame_bytes(profile->width, p->header.flags);
   if (len < size) {
     p->code = PEEL_E_LENGTH;
     return len;
@@ -93,8 +114,9 @@ size_t peel_batch_count(const peel_batch_keyring *keyring, const uint8_t *data, 
 
 /* ---- Opening ---- */
 
-static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyring *keyring, const uint8_t *frame, size_t length,
-                       piece *p) {
+/* body gets the body of a message. */
+static void open_piece(peel_batch_rows *rows, size_t row, uint8_t *body, const peel_batch_keyring *keyring, const uint8_t *frame,
+                       size_t length, piece *p) {
   int32_t slot = find_device(keyring, p->header.device);
   int32_t bundle = slot < 0 ? -1 : find_bundle(keyring, slot, p->header.number);
   if (bundle < 0) {
@@ -106,11 +128,16 @@ static void open_piece(peel_batch_rows *rows, size_t row, const peel_batch_keyri
     p->code = PEEL_E_PROFILE;
     return;
   }
-  if ((p->header.flags & PEEL_FLAG_UNSEALED) && !keyring->accept_unsealed) {
+  const peel_batch_profile *profile = &keyring->profiles[p->profile];
+  if (p->type) {
+    int type = peel_message_open(body, length - PEEL_MESSAGE_BYTES(0), keyring->coin_keys + 16 * (size_t)bundle, frame, length);
+    p->code = type < 0 ? type : PEEL_OK;
+    return;
+  }
+  if ((p->header.flags & PEEL_FLAG_UNSEALED) && (!keyring->accept_unsealed || profile->audits)) {
     p->code = PEEL_E_UNSEALED;
     return;
   }
-  const peel_batch_profile *profile = &keyring->profiles[p->profile];
   const uint8_t *seal_key = keyring->seal_keys + 16 * (size_t)bundle;
   uint8_t *packed = rows->packed + row * rows->stride;
   p->code = p->header.flags & PEEL_FLAG_UNSEALED ? peel_frame_open_unsealed(&rows->rule[row], packed, profile->width, frame, length)
@@ -132,13 +159,14 @@ void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, c
       rows->offset[row] = (int32_t)(at - start);
       rows->length[row] = (int32_t)length;
       rows->flags[row] = p.header.flags;
+      rows->type[row] = p.type;
       rows->device[row] = p.header.device;
       rows->number[row] = p.header.number;
       rows->profile[row] = p.profile;
       rows->slot[row] = -1;
       rows->rule[row] = 0;
       rows->unit[row] = 0;
-      if (!p.code) open_piece(rows, row, keyring, data + at, length, &p);
+      if (!p.code) open_piece(rows, row, rows->bodies + at + PEEL_HEADER_BYTES, keyring, data + at, length, &p);
       rows->code[row] = (int8_t)p.code;
       at += length;
       row++;

@@ -10,7 +10,9 @@ typedef struct {
   uint32_t width;
   const peel_block *blocks; /* must pass peel_blocks_check */
   size_t block_count;
-  uint32_t units; /* how many units a number can assign; 1 if it assigns nothing */
+  uint32_t units;   /* how many units a number can assign; 1 if it assigns nothing */
+  uint32_t audits;  /* of a batch of verified coins, at most 32; 0 if the profile has none */
+  uint32_t opening; /* bytes of the longest opening, at most PEEL_MAX_OPENING_BYTES */
 } peel_batch_profile;
 
 /* Devices with their bundles, keys and profiles. devices is sorted. The bundles of device i, sorted by first number, are those from
@@ -27,6 +29,7 @@ typedef struct {
   const int32_t *profile_of;
   const uint8_t *seal_keys;
   const uint8_t *index_keys;
+  const uint8_t *coin_keys;
   int accept_unsealed;
 } peel_batch_keyring;
 
@@ -38,6 +41,7 @@ typedef struct {
   int32_t *length;
   int8_t *code;
   uint8_t *flags;
+  uint8_t *type; /* 0 for a report, or an enum peel_message_type */
   uint32_t *device;
   uint64_t *number;
   int32_t *profile;
@@ -46,6 +50,7 @@ typedef struct {
   uint32_t *unit;  /* the unit that the number assigns (peel_unit) */
   uint8_t *packed; /* the trits as received, five to a byte (SPEC section 8), in rows of stride bytes */
   size_t stride;
+  uint8_t *bodies; /* as many bytes as there are data: the bodies of messages, at the places where the data have them */
 } peel_batch_rows;
 
 /* Return the number of pieces in count concatenated payloads; payload i is data[ends[i-1] .. ends[i]]. */

@@ -65,7 +65,7 @@ OPTIONS = (
     "-warn-invalid-pointer",
 )
 CORE_OPTIONS = (
-    "-eva-slevel-function=peel_batch_open:300",
+    "-eva-slevel-function=peel_batch_open:1000,open_piece:300",
     "-eva-split-return-function=" + ",".join(f"{name}:full" for name in SPLIT),
 )
 

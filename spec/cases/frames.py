@@ -2,7 +2,7 @@
 """Cases for section 9, reader side: frames that are refused."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import reference as ref
 from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, encoder, made, packed_codeword, signs
@@ -33,12 +33,22 @@ def flipped(frame: bytes, bit: int) -> bytes:
 class Context:
     """The knowledge of a case's reader: each device's only bundle, or its bundles by their first numbers."""
 
-    def __init__(self, *known: ref.Encoder, accept_unsealed: bool = False, later: Later | None = None) -> None:
+    def __init__(
+        self,
+        *known: ref.Encoder,
+        accept_unsealed: bool = False,
+        later: Later | None = None,
+        verified: tuple[ref.Encoder, ref.ProfileEntry, bytes] | None = None,
+    ) -> None:
         first_of = [(1, e) for e in known] + list((later or {}).items())
         self.profiles = {e.profile: ref.ProfileEntry(e.width) for _, e in first_of}
         by_first = {(e.device, first): e for first, e in first_of}  # the last one of two with the same first number
         self.bundles = [ref.BundleEntry(*key, e.seal_key, e.profile) for key, e in by_first.items()]
         self.accept_unsealed = accept_unsealed
+        if verified is not None:
+            e, profile, coin_key = verified
+            self.profiles[e.profile] = profile
+            self.bundles.append(ref.BundleEntry(e.device, 1, e.seal_key, e.profile, coin_key=coin_key))
 
     def ending(self, place: int, last: int) -> "Context":
         """Return the same reader, with one of the bundles ending at a number."""
@@ -50,13 +60,15 @@ class Context:
 
     def fields(self) -> Case:
         return {
-            "profiles": [{"id": id_, **vars(profile)} for id_, profile in self.profiles.items()],
-            "bundles": [
-                {name: value for name, value in vars(bundle).items() if name != "last" or value < 2**48 - 1}
-                for bundle in self.bundles
-            ],
+            "profiles": [{"id": id_, **_given(profile)} for id_, profile in self.profiles.items()],
+            "bundles": [_given(bundle) for bundle in self.bundles],
             "accept_unsealed": self.accept_unsealed,
         }
+
+
+def _given(entry: ref.ProfileEntry | ref.BundleEntry) -> Case:
+    """Return the fields of an entry that differ from their defaults."""
+    return {each.name: getattr(entry, each.name) for each in fields(entry) if getattr(entry, each.name) != each.default}
 
 
 def bad(expect: str, note: str, frame: bytes, context: Context) -> Case:

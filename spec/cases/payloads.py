@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Cases for section 9, reader side: the pieces of a payload."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import reference as ref
 from cases.frames import Context, flipped, make_frame, patched, renewed, unsealed
-from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, packed_codeword
+from cases.tools import CHOICE, SMALL, WIDE, Case, Vectors, encoder, made, packed_codeword, signs
 
 
-def piece_fields(piece: bytes, result: ref.Report | str) -> Case:
+def piece_fields(piece: bytes, result: ref.Report | ref.CoinMessage | str) -> Case:
     if isinstance(result, str):
         return {"length": len(piece), "expect": result}
+    if isinstance(result, ref.CoinMessage):
+        return {"length": len(piece), "expect": "ok", **vars(result.header), "type": result.type, "body": result.body}
     return {
         "length": len(piece),
         "expect": "ok",
@@ -32,6 +34,38 @@ def ruled(e: ref.Encoder, number: int, rule: int) -> bytes:
     """Return a frame with these four bytes in place of the odds."""
     header = ref.Header(e.flags, e.profile, e.device, number)
     return ref.frame_seal(e.seal_key, header, rule, packed_codeword(e.seed, e.width, ref.Symbol(2, +1)))
+
+
+VERIFIED = encoder("verified", [signs(3)], 48)
+COIN_KEY = made("a bundle's coin key", 16)
+
+
+def message(type_: int, number: int, body: int | None = None) -> bytes:
+    """Return a message of the verified device; `body` is another size than the right one."""
+    size = ref.message_body_bytes(type_, 8, ref.opening_bytes(11, 0)) if body is None else body
+    return ref.message_seal(
+        COIN_KEY, type_, VERIFIED.profile, VERIFIED.device, number, made(f"body {type_} {number}", size)
+    )
+
+
+def verified() -> Iterator[Case]:
+    entry = ref.ProfileEntry(48, 8, ref.opening_bytes(11, 0))
+    known = Context(SMALL, verified=(VERIFIED, entry, COIN_KEY))
+    lenient = Context(SMALL, verified=(VERIFIED, entry, COIN_KEY), accept_unsealed=True)
+    commitment, answer, opening = message(ref.COMMITMENT, 33), message(ref.AUDIT_ANSWER, 33), message(ref.OPENING, 35)
+    report, small = make_frame(VERIFIED, 34), make_frame(SMALL, 3)
+    yield payload_case("messages of verified coins", opening + report + answer + small, known, *["ok"] * 4)
+    yield payload_case("a commitment", small + commitment, known, "ok", "ok")
+    yield payload_case("a wrong tag of an opening", flipped(opening, 200) + opening, known, "seal", "ok")
+    yield payload_case("an opening cut short", opening + opening[:-1], known, "ok", "length")
+    yield payload_case("type 4", patched(opening, 1, b"\x04") + small, known, "flags")
+    yield payload_case("a flag with a type", patched(opening, 0, b"\x11") + small, known, "flags")
+    other = patched(opening, 2, ref.le(SMALL.profile, 4))
+    yield payload_case("a type under a profile without verified coins", other + small, known, "flags")
+    yield payload_case("a type under an unknown profile", patched(opening, 2, bytes(4)) + small, known, "flags")
+    yield payload_case("another device", patched(opening, 6, ref.le(SMALL.device, 4)), known, "profile")
+    yield payload_case("number 0", patched(opening, 10, bytes(6)) + small, known, "number", "ok")
+    yield payload_case("an unsealed report", make_frame(unsealed(VERIFIED), 34) + small, lenient, "unsealed", "ok")
 
 
 def payload() -> Vectors:
@@ -110,6 +144,7 @@ def payload() -> Vectors:
             all_known,
             *["ok"] * 3,
         ),
+        *verified(),
     ]
 
 

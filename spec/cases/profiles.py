@@ -29,7 +29,7 @@ def attribute_fields(a: ref.Attribute) -> Case:
 
 def profile_fields(p: ref.Profile) -> Case:
     fields: Case = {**vars(p), "attributes": [attribute_fields(a) for a in p.attributes]}
-    return {key: value for key, value in fields.items() if key != "lifetime" or value is not None}
+    return {key: value for key, value in fields.items() if key not in ("lifetime", "offline") or value is not None}
 
 
 def mean(name: str, unit: str, low: int, high: int, weight: int = 1) -> ref.Attribute:
@@ -118,6 +118,7 @@ def profile() -> Vectors:
     ]
     profiles += [named, ROOM, replace(ROOM, attributes=ROOM.attributes[::-1])]
     profiles += [replace(ROOM, attributes=[above("t", "", -(10**18), 10**18), above("u", "", 0)])]
+    profiles += [replace(CLIMATE, offline=10800), replace(ROOM, lifetime=9, offline=1), replace(STATE, offline=10**8)]
     return comment, [
         {
             **profile_fields(p),
@@ -151,6 +152,10 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
         yield "period", f"period {period}", replace(CLIMATE, period=period)
     for lifetime in (0, 2**48):
         yield "lifetime", f"lifetime {lifetime}", replace(CLIMATE, lifetime=lifetime)
+    for offline in (0, 10**8 + 1):
+        yield "offline", f"offline for {offline} seconds", replace(CLIMATE, offline=offline)
+    yield "epsilon", "no table of at most 64 outcomes", replace(CLIMATE, epsilon=5 * 2**20, offline=1)
+    yield "verify", "a cap above 10", replace(STATE, epsilon=734003, attributes=[category("machine", *"abcdefghijklmnop")], offline=1)
     yield "attribute", "no attribute", replace(CLIMATE, attributes=[])
     yield "attribute", "two of the same name and kind", replace(CLIMATE, attributes=[first, *others, first])
     yield "attribute", "a name in capitals", replace(CLIMATE, attributes=[replace(first, name="CO2"), *others])

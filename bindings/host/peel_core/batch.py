@@ -80,7 +80,8 @@ class Opened:
     ``code`` is 0 for a frame that opened, or a negative code of ``peel.h``. Fields that a fault leaves unknown are 0, or -1 for
     ``profile`` and ``slot``. ``unit`` is the unit that the number assigns (SPEC section 7): a question, or a hash of a hashed
     question. ``packed`` are the trits as received, shape (rows, bytes of the widest profile), zero beyond a profile's width.
-    ``widths`` are the widths of the profiles.
+    ``widths`` are the widths of the profiles. ``type`` is 0 for reports. Messages of verified coins (SPEC section 13.3) have another
+    type, and a body (:meth:`body`) in place of rule, unit and trits.
     """
 
     message: NDArray[np.int32]
@@ -88,6 +89,7 @@ class Opened:
     length: NDArray[np.int32]
     code: NDArray[np.int8]
     flags: NDArray[np.uint8]
+    type: NDArray[np.uint8]
     device: NDArray[np.uint32]
     number: NDArray[np.uint64]
     profile: NDArray[np.int32]
@@ -96,9 +98,23 @@ class Opened:
     unit: NDArray[np.uint32]
     packed: NDArray[np.uint8]
     widths: tuple[int, ...]
+    bodies: NDArray[np.uint8]
+    """As many bytes as the payloads have: the bodies of messages, at the places of their frames."""
+    starts: NDArray[np.int64]
+    """Where each payload starts."""
 
     def __len__(self) -> int:
         return len(self.code)
+
+    def at(self, rows: NDArray[np.bool_]) -> Opened:
+        """Return some of the rows."""
+        columns = {name: getattr(self, name)[rows] for name in (*_COLUMNS, "packed")}
+        return Opened(**columns, widths=self.widths, bodies=self.bodies, starts=self.starts)
+
+    def messages(self, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        """Return the bodies of messages, all of them ``size`` bytes, shape (rows, size)."""
+        places = self.starts[self.message[rows]] + self.offset[rows] + int(lib.PEEL_HEADER_BYTES)
+        return np.asarray(self.bodies[places[:, None] + np.arange(size)])
 
     @functools.cached_property
     def trits(self) -> NDArray[np.float32]:
@@ -116,6 +132,7 @@ _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {
     "length": ("int32_t", np.int32),
     "code": ("int8_t", np.int8),
     "flags": ("uint8_t", np.uint8),
+    "type": ("uint8_t", np.uint8),
     "device": ("uint32_t", np.uint32),
     "number": ("uint64_t", np.uint64),
     "profile": ("int32_t", np.int32),
@@ -147,9 +164,11 @@ def open_joined(keyring: Keyring, data: bytes, ends: NDArray[np.uint64], *, acce
     alive["packed"] = pointer("uint8_t", packed)
     for name, buffer in alive.items():
         setattr(rows, name, buffer)
-    rows.stride = stride
+    bodies = np.zeros(len(data) if any(profile.audits for profile in keyring.profiles) else 0, np.uint8)
+    rows.stride, rows.bodies = stride, pointer("uint8_t", bodies)
     lib.peel_batch_open(rows, ring, data, pointer("uint64_t", ends), len(ends))
-    return Opened(**arrays, packed=packed, widths=widths)
+    starts = np.concatenate([[0], ends[:-1].astype(np.int64)])
+    return Opened(**arrays, packed=packed, widths=widths, bodies=bodies, starts=starts)
 
 
 def encode_many(

@@ -134,6 +134,7 @@ class Keyring:
         for row, profile, blocks in zip(self._table, self.profiles, self._blocks, strict=False):
             row.id, row.width, row.units = profile.id, profile.width, profile.units
             row.blocks, row.block_count = blocks, len(blocks)
+            row.audits, row.opening = profile.audits, profile.opening_bytes
 
     def _check(self) -> None:
         if len(self.device_ids) and self.device_ids[0] == 0:
@@ -181,6 +182,7 @@ class Keyring:
             "profile_of": pointer("int32_t", self.bundle_profile),
             "seal_keys": pointer("uint8_t", self.keys.seal),
             "index_keys": pointer("uint8_t", self.keys.index),
+            "coin_keys": pointer("uint8_t", self.keys.coin),
         }
         for field, buffer in buffers.items():
             setattr(keyring, field, buffer)

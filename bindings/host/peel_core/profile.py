@@ -33,7 +33,14 @@ __all__ = [
 
 DEFAULT_WIDTH = 48
 _MAX_BLOCKS = 32
-_KEYS = {"name", "epsilon", "width", "seed", "quota", "period", "lifetime", "attribute"}
+_KEYS = {"name", "epsilon", "width", "seed", "quota", "period", "lifetime", "verify", "offline", "attribute"}
+
+MAX_TABLE, BATCH_NUMBERS = int(lib.PEEL_MAX_TABLE), int(lib.PEEL_BATCH_NUMBERS)
+_DEFAULT_OFFLINE = 3 * 3600
+_MOST_OFFLINE = 10**8
+_FEW_AUDITS, _MANY_AUDITS = 8, 16
+"""Of a batch: if no coin of the profile has a cap above `_CAP_OF_FEW`, and otherwise (SPEC section 13.3)."""
+_CAP_OF_FEW, _MOST_CAP = 3, 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +122,12 @@ class Block:
         """The distance that one forged report can move an estimate, in honest reports."""
         return self.odds.cap
 
+    @property
+    def harm(self) -> float:
+        """The harm of a forged report over that of a lie: the cap of SPEC section 13.3. A lie about a choice lowers another share."""
+        odds = self.odds
+        return (odds.total - odds.change * (self.form == CHOICE)) / (odds.keep - odds.change)
+
 
 @dataclass(frozen=True)
 class Statistic:
@@ -148,6 +161,8 @@ class Profile:
     attributes: tuple[Attribute, ...]
     lifetime: int | None = None
     """The last number that a device may use; None without a limit."""
+    offline: int | None = None
+    """The seconds for which a device has approved numbers of verified coins; None without verified coins."""
 
     def __hash__(self) -> int:
         return self.id  # not that of all categories, which may be many thousands
@@ -165,7 +180,34 @@ class Profile:
     def attribute_odds(self) -> tuple[Odds, ...]:
         """The odds of each attribute: all questions of one attribute have the same."""
         outcomes = {question.attribute: question.outcomes for question in self.questions}
-        return tuple(odds_of(self.epsilon_q20, outcomes[place]) for place in range(len(self.attributes)))
+        return tuple(self._odds(outcomes[place]) for place in range(len(self.attributes)))
+
+    def _odds(self, outcomes: int) -> Odds:
+        return odds_of(self.epsilon_q20, outcomes, MAX_TABLE if self.verified else None)
+
+    @property
+    def verified(self) -> bool:
+        """Whether its coins are verified (SPEC section 13)."""
+        return self.offline is not None
+
+    @cached_property
+    def audits(self) -> int:
+        """The numbers of each batch that are audited; 0 without verified coins."""
+        if not self.verified:
+            return 0
+        return _FEW_AUDITS if max(block.harm for block in self.blocks) <= _CAP_OF_FEW else _MANY_AUDITS
+
+    @cached_property
+    def opening_bytes(self) -> int:
+        """The size of the longest opening of a verified coin; 0 without verified coins."""
+        if not self.verified:
+            return 0
+        return max(int(lib.peel_coin_opening_bytes(block.odds.total, 0)) for block in self.blocks)
+
+    @cached_property
+    def number_quota(self) -> int:
+        """The numbers that a device uses up in a period: its quota and, with verified coins, the revealed ones."""
+        return -(-self.quota * BATCH_NUMBERS // (BATCH_NUMBERS - self.audits))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -180,7 +222,7 @@ class Profile:
         return tuple(blocks)
 
     def _block(self, question: Question, before: Block | None) -> Block:
-        odds = odds_of(self.epsilon_q20, question.outcomes)
+        odds = self._odds(question.outcomes)
         return Block(
             form=question.form,
             weight=question.weight,
@@ -319,6 +361,7 @@ class Profile:
             "quota": self.quota,
             "period": self.period,
             **({} if self.lifetime is None else {"lifetime": self.lifetime}),
+            **({"audits": self.audits, "offline": self.offline} if self.verified else {}),
             "attributes": [
                 self._attribute_table(attribute, odds)
                 for attribute, odds in zip(self.attributes, self.attribute_odds, strict=True)
@@ -341,6 +384,7 @@ class Profile:
             f"quota={self.quota}",
             f"period={self.period}",
             *([] if self.lifetime is None else [f"lifetime={self.lifetime}"]),
+            *([f"verify={self.offline}"] if self.verified else []),
             *(
                 line
                 for each, odds in zip(self.attributes, self.attribute_odds, strict=True)
@@ -403,8 +447,29 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
         period=fields.integer(table, "period", 1, 10**8),
         attributes=kinds.read_attributes(rows, epsilon),
         lifetime=fields.integer(table, "lifetime", 1, 2**48 - 1) if "lifetime" in table else None,
+        offline=_offline(table),
     )
+    _check_caps(profile)
     return replace(profile, width=_width(profile, table))
+
+
+def _offline(table: Mapping[str, Any]) -> int | None:
+    verify = table.get("verify", False)
+    if not isinstance(verify, bool):
+        raise ProfileError("verify", f"must be true or false, got {verify!r}")
+    if not verify and "offline" in table:
+        raise ProfileError("offline", "is for verified coins. Set verify = true, or remove offline.")
+    return fields.integer(table, "offline", 1, _MOST_OFFLINE, _DEFAULT_OFFLINE) if verify else None
+
+
+def _check_caps(profile: Profile) -> None:
+    worst = max(profile.blocks, key=lambda block: block.harm)
+    if profile.verified and worst.harm > _MOST_CAP:
+        raise ProfileError(
+            "verify",
+            f"one forged report among {worst.outcomes} categories could do {worst.harm:.3g} times the harm of a lie, the limit is "
+            f"{_MOST_CAP}. Raise epsilon, use fewer categories, or set verify = false.",
+        )
 
 
 def _width(profile: Profile, table: Mapping[str, Any]) -> int:

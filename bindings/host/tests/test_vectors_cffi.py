@@ -209,9 +209,13 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
     firsts = np.array([bundle["first"] for bundle in known], np.uint64)
     lasts = np.array([bundle.get("last", lib.PEEL_NUMBER_MAX) for bundle in known], np.uint64)
     seal = np.frombuffer(b"".join(bytes.fromhex(bundle["seal_key"]) for bundle in known) or bytes(16), np.uint8).copy()
+    coin = np.frombuffer(
+        b"".join(bytes.fromhex(bundle.get("coin_key", "00" * 16)) for bundle in known) or bytes(16), np.uint8
+    ).copy()
     table = ffi.new("peel_batch_profile[]", max(1, len(case["profiles"])))
     for row, profile in zip(table, case["profiles"], strict=False):
         row.id, row.width, row.units = profile["id"], profile["width"], 1
+        row.audits, row.opening = profile.get("audits", 0), profile.get("opening", 0)
     positions = {profile["id"]: i for i, profile in enumerate(case["profiles"])}
     profile_of = np.array([positions.get(bundle["profile"], -1) for bundle in known], np.int32)
     ring = ffi.new("peel_batch_keyring *")
@@ -222,10 +226,11 @@ def reader(case: dict[str, Any], payload: bytes) -> Opened:
         ffi.from_buffer("uint32_t[]", ends),
         ffi.from_buffer("uint64_t[]", firsts),
         ffi.from_buffer("uint64_t[]", lasts),
+        ffi.from_buffer("uint8_t[]", coin),
     ]
     ring.profiles, ring.profile_count = table, len(case["profiles"])
     ring.devices, ring.seal_keys, ring.index_keys, ring.profile_of = keep[0], keep[1], keep[1], keep[2]
-    ring.ends, ring.first_numbers, ring.last_numbers = keep[3], keep[4], keep[5]
+    ring.ends, ring.first_numbers, ring.last_numbers, ring.coin_keys = keep[3], keep[4], keep[5], keep[6]
     ring.device_count, ring.accept_unsealed = len(ids), case["accept_unsealed"]
     return open_with(ring, payload)
 
@@ -240,10 +245,12 @@ def open_with(ring: Any, payload: bytes) -> Opened:
     keep["packed"] = ffi.from_buffer("uint8_t[]", packed)
     for name, pointer in keep.items():
         setattr(rows, name, pointer)
-    rows.stride = packed.shape[1]
+    bodies = np.zeros(len(payload), np.uint8)
+    rows.stride, keep["bodies"] = packed.shape[1], ffi.from_buffer("uint8_t[]", bodies)
+    rows.bodies = keep["bodies"]
     lib.peel_batch_open(rows, ring, payload, ends, 1)
     widths = tuple(ring.profiles[position].width for position in range(ring.profile_count))
-    return Opened(**arrays, packed=packed, widths=widths)
+    return Opened(**arrays, packed=packed, widths=widths, bodies=bodies, starts=np.zeros(1, np.int64))
 
 
 @vectors("payload")
@@ -254,7 +261,12 @@ def test_payloads(case: dict[str, Any]) -> None:
     assert opened.length.tolist() == [piece["length"] for piece in case["pieces"]]
     widths = {profile["id"]: profile["width"] for profile in case["profiles"]}
     for row, piece in enumerate(case["pieces"]):
-        if piece["expect"] == "ok":
+        if piece["expect"] == "ok" and "type" in piece:
+            body = bytes.fromhex(piece["body"])
+            assert opened.messages(np.array([row]), len(body)).tobytes() == body
+            found_message = (opened.device[row], opened.number[row], opened.type[row])
+            assert found_message == (piece["device"], piece["number"], piece["type"])
+        elif piece["expect"] == "ok":
             found = (opened.device[row], opened.number[row], opened.rule[row], opened.flags[row])
             assert found == (piece["device"], piece["number"], piece["rule"], piece["flags"])
             width = widths[piece["profile"]]
@@ -269,7 +281,8 @@ def test_refused_frames(case: dict[str, Any]) -> None:
 
 def profile_table(case: dict[str, Any]) -> dict[str, Any]:
     table = {key: case[key] for key in ("name", "width", "seed", "quota", "period")}
-    table |= {key: case[key] for key in ("lifetime",) if key in case}
+    table |= {key: case[key] for key in ("lifetime", "offline") if key in case}
+    table |= {"verify": True} if "offline" in case else {}
     table["epsilon"] = Decimal(case["epsilon"]) / 2**20
     table["attribute"] = [attribute_table(attribute) for attribute in case["attributes"]]
     return table

@@ -38,7 +38,7 @@ __all__ = [
 TEMPLATE_KEYS = ("board", "transport", "mqtt", "wifi", "sensors", "interval_s", "sleep", "outbox", "confirm")
 """The keys of a template, the part of a bundle that devices share."""
 
-_KEYS = ("seal_key", "index_key", "receipt_key")
+_KEYS = ("seal_key", "index_key", "receipt_key", "coin_key")
 
 _SEED_BYTES = 32
 
@@ -97,7 +97,7 @@ def make_bundles(fleet: Fleet, devices: Sequence[Device], template: Mapping[str,
     salts = np.frombuffer(b"".join(issue.salt for issue in issues), np.uint8).reshape(-1, SALT_BYTES)
     master = fleet.master().reveal()
     keys = derive_keys(master, fleet.name, ids, firsts, salts)
-    for device, issue, *secret in zip(devices, issues, keys.seal, keys.index, keys.receipt, strict=True):
+    for device, issue, *secret in zip(devices, issues, keys.seal, keys.index, keys.receipt, keys.coin, strict=True):
         hexadecimal = [key.tobytes().hex() for key in secret]
         profile = profiles[issue.profile]
         login = device_password(master, fleet.name, device)
