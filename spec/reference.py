@@ -722,9 +722,7 @@ class Encoder:
         refuse_if(not 1 <= self.device <= MASK32, "device")
         check_blocks(self.blocks, self.width)
 
-    def encode(
-        self, number: int, readings: list[int], drbg: Drbg, secret: bytes | None = None
-    ) -> tuple[Symbol, bytes]:
+    def encode(self, number: int, readings: list[int], drbg: Drbg, secret: bytes | None = None) -> tuple[Symbol, bytes]:
         """Return the symbol, which a real device keeps to itself, and the frame. `secret` is that of the number's batch."""
         self.check()
         header = Header(self.flags, self.profile, self.device, number)
@@ -1264,9 +1262,13 @@ def challenge_index(seed: bytes, number: int, size: int) -> int:
 # 13.5 What a gateway does
 
 
-def challenge_key(master: bytes, fleet: str, era: bytes) -> bytes:
-    name = fleet.encode("ascii")
-    return hash_("peel/1 challenge key", master + bytes([len(name)]) + name + era, 16)
+def challenge_root(master: bytes, fleet: str) -> bytes:
+    return hash_("peel/1 challenge root", master + bytes([len(fleet)]) + fleet.encode(), 16)
+
+
+def challenge_key(root: bytes, era: bytes) -> bytes:
+    """Return the key of a gateway's audits and challenges in an era. No device has it."""
+    return hash_("peel/1 challenge key", root + era, 16)
 
 
 def audit_of(key: bytes, header: bytes, roots: bytes, audits: int) -> int:

@@ -185,6 +185,7 @@ int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encod
   if (size < 0) return size;
   for (size_t i = 0; i < count; i++) {
     each.device = devices[i];
+    each.coin_seed = encoder->coin_seed ? encoder->coin_seed + 16 * i : NULL;
     memcpy(each.seal_key, seal_keys + 16 * i, 16);
     memcpy(each.index_key, index_keys + 16 * i, 16);
     *failed = i;

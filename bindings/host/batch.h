@@ -62,8 +62,8 @@ void peel_batch_find(int32_t *out, const peel_batch_keyring *keyring, const uint
 /* Parse and open every piece. rows has room for peel_batch_count of them; their packed trits must be zero. */
 void peel_batch_open(peel_batch_rows *rows, const peel_batch_keyring *keyring, const uint8_t *data, const uint64_t *ends, size_t count);
 
-/* Encode count reports of one profile into concatenated frames. encoder holds everything except device and keys. Stops at the first
- * failure: returns its code and sets failed to its position. */
+/* Encode count reports of one profile into concatenated frames. encoder holds everything except device and keys. Its coin_seed is
+ * NULL, or has 16 bytes per report. Stops at the first failure: returns its code and sets failed to its position. */
 int peel_batch_encode(uint8_t *frames, size_t *failed, const peel_encoder *encoder, const uint32_t *devices, const uint8_t *seal_keys,
                       const uint8_t *index_keys, const uint64_t *numbers, const int32_t *readings, size_t readings_each, size_t count,
                       peel_drbg *drbg);

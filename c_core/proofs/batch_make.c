@@ -37,7 +37,7 @@ int main(void) {
   UNKNOWN(readings);
   UNKNOWN(runs);
   encoder.rows = EITHER(rows, NULL);
-  encoder.coin_seed = NULL;
+  encoder.coin_seed = EITHER(salts, NULL);
   encoder.blocks = blocks;
   encoder.block_count = Frama_C_unsigned_char_interval(0, 2);
   encoder.width = BAD_WIDTH();

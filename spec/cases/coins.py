@@ -396,7 +396,7 @@ def coin_audit() -> Vectors:
     reports = [(1001, roots[:16], 1), (1003, roots[32:48], 0), (2**48 - 1, roots[-16:], 62)]
     cases: list[Case] = []
     for fleet, audits in (("a", 8), ("plant-7", 16)):
-        key = ref.challenge_key(master, fleet, ERA)
+        key = ref.challenge_key(ref.challenge_root(master, fleet), ERA)
         audit = ref.audit_of(key, header, roots, audits)
         assert audit.bit_count() == audits
         seed = ref.challenge_seed(key, DEVICE, audits, reports[: audits // 8 + 1])

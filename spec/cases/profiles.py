@@ -155,7 +155,11 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
     for offline in (0, 10**8 + 1):
         yield "offline", f"offline for {offline} seconds", replace(CLIMATE, offline=offline)
     yield "epsilon", "no table of at most 64 outcomes", replace(CLIMATE, epsilon=5 * 2**20, offline=1)
-    yield "verify", "a cap above 10", replace(STATE, epsilon=734003, attributes=[category("machine", *"abcdefghijklmnop")], offline=1)
+    yield (
+        "verify",
+        "a cap above 10",
+        replace(STATE, epsilon=734003, attributes=[category("machine", *"abcdefghijklmnop")], offline=1),
+    )
     yield "attribute", "no attribute", replace(CLIMATE, attributes=[])
     yield "attribute", "two of the same name and kind", replace(CLIMATE, attributes=[first, *others, first])
     yield "attribute", "a name in capitals", replace(CLIMATE, attributes=[replace(first, name="CO2"), *others])

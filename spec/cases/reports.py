@@ -338,7 +338,9 @@ def report() -> Vectors:
         report_case("1000 hashed into 127", encoder("o", [hashed_block(127, 1000)], 127), range(1, 5)),
         report_case("40 hashed into 5, unsealed", encoder("p", [hashed_block(5, 40)], 48, ref.UNSEALED), range(1, 4)),
         report_case("mixed", encoder("q", mixed_blocks, 48), (*range(1, 21), last), missing=(5, 6, 7, 8, 20)),
-        report_case("verified", encoder("s", verified_blocks, 48), (*range(33, 45), last), (36, 37), made("secret", 16)),
+        report_case(
+            "verified", encoder("s", verified_blocks, 48), (*range(33, 45), last), (36, 37), made("secret", 16)
+        ),
         report_case("mixed, unsealed", encoder("r", mixed_blocks, 48, ref.UNSEALED), range(1, 13), missing=(3, 4)),
     ]
     return comment, cases

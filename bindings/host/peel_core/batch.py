@@ -181,6 +181,7 @@ def encode_many(
     entropy: bytes,
     odds: tuple[int, int] | None = None,
     flags: int = 0,
+    coin_seeds: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
     """Encode N reports, as N devices would.
 
@@ -196,6 +197,8 @@ def encode_many(
         At least 32, seeds one generator for the whole batch.
     odds : (int, int), optional
         Use this keep and change instead of the profile's, as a device with another epsilon would.
+    coin_seeds : uint8, shape (N, 16), optional
+        The seeds of verified coins: answers are masked instead of randomized.
 
     Returns
     -------
@@ -216,6 +219,9 @@ def encode_many(
     encoder.blocks, encoder.block_count = blocks, len(blocks)
     cache = pointer("uint32_t", rows)
     encoder.rows = cache
+    if coin_seeds is not None:
+        seeds = pointer("uint8_t", key_rows(coin_seeds, count, "coin_seeds"))
+        encoder.coin_seed = seeds
     frames = np.empty((count, check(lib.peel_frame_bytes(profile.width, flags))), np.uint8)
     failed = ffi.new("size_t *")
     with Drbg(entropy).state() as drbg:

@@ -21,6 +21,7 @@ __all__ = [
     "AUDIT_ANSWER",
     "BATCH_NUMBERS",
     "COMMITMENT",
+    "ERA_BYTES",
     "MAX_TABLE",
     "NAME_BYTES",
     "OPENING",
@@ -29,6 +30,7 @@ __all__ = [
     "audit_many",
     "challenge_indices",
     "challenge_key",
+    "challenge_root",
     "challenge_seed",
     "coin_names",
     "coin_roots",
@@ -48,6 +50,7 @@ BATCH_NUMBERS = int(lib.PEEL_BATCH_NUMBERS)
 COMMITMENT, AUDIT_ANSWER, OPENING = int(lib.PEEL_COMMITMENT), int(lib.PEEL_AUDIT_ANSWER), int(lib.PEEL_OPENING)
 """The types of messages."""
 _SEED_BYTES = 16
+ERA_BYTES = 8
 _HEADER_BYTES = int(lib.PEEL_HEADER_BYTES)
 
 
@@ -256,12 +259,19 @@ def _key(key: bytes) -> bytes:
     return key
 
 
-def challenge_key(master: bytes, fleet: str, era: bytes) -> bytes:
-    """Return the key of a gateway's audits and challenges in an era of 8 bytes. No bundle has it."""
-    if len(master) != MASTER_BYTES or len(era) != 8:
-        raise ValueError(f"a master key must have {MASTER_BYTES} bytes and an era 8, got {len(master)} and {len(era)}")
+def challenge_root(master: bytes, fleet: str) -> bytes:
+    """Return the secret of a fleet from which the keys of audits and challenges follow. No bundle has it."""
+    if len(master) != MASTER_BYTES:
+        raise ValueError(f"a master key must have {MASTER_BYTES} bytes, got {len(master)}")
     check_fleet_name(fleet)
-    return hash_("peel/1 challenge key", master + bytes([len(fleet)]) + fleet.encode() + era, KEY_BYTES)
+    return hash_("peel/1 challenge root", master + bytes([len(fleet)]) + fleet.encode(), KEY_BYTES)
+
+
+def challenge_key(root: bytes, era: bytes) -> bytes:
+    """Return the key of a gateway's audits and challenges in an era of 8 bytes."""
+    if len(era) != ERA_BYTES:
+        raise ValueError(f"an era must have {ERA_BYTES} bytes, got {len(era)}")
+    return hash_("peel/1 challenge key", _key(root) + era, KEY_BYTES)
 
 
 def challenge_seed(

@@ -80,6 +80,8 @@ class Keyring:
         The keys of the bundles.
     last_numbers : int or uint64, shape (B,)
         The last number of each bundle, if it ends before the device's next bundle begins.
+    challenge_root : bytes, optional
+        The secret of audits and challenges (:func:`peel_core.coins.challenge_root`); verified profiles need it.
 
     Attributes
     ----------
@@ -105,8 +107,12 @@ class Keyring:
         profile_of: ArrayLike,
         keys: Keys,
         last_numbers: ArrayLike = lib.PEEL_NUMBER_MAX,
+        challenge_root: bytes | None = None,
     ) -> None:
         self.profiles = tuple(profiles)
+        self.challenge_root = challenge_root
+        if challenge_root is None and any(profile.verified for profile in self.profiles):
+            raise ValueError("a profile with verified coins needs the fleet's challenge root")
         if len({profile.id for profile in self.profiles}) != len(self.profiles):
             raise ValueError("two profiles have the same id; change the seed of one")
         devices = np.asarray(device_ids, dtype=np.uint32)
@@ -157,6 +163,7 @@ class Keyring:
             self.bundle_profile[rows],
             self.keys.of(rows),
             self.bundle_last[rows],
+            self.challenge_root,
         )
 
     def find(self, device_ids: ArrayLike, numbers: ArrayLike) -> NDArray[np.int32]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,22 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import open_joined
-from peel_core.receipts import write_receipts
+from peel_core import Opened, open_joined
+from peel_core.primitives import NUMBER_MAX
+from peel_core.receipts import Receipt, write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
+from peel_gateway.engine.coins import CoinDesk, Recalled, codeword_of, coin_receipt, masked_answers
 from peel_gateway.logs import Log
+from peel_gateway.model.coins import UNGROUPED, UNOPENED, CoinDevice, HeldReports
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import Message, MessageBatch, Senders
-from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, Slots
+from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, Positions, Slots
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import bucketing
-from peel_gateway.screening.batch import front, listen, speakers
+from peel_gateway.screening import bucketing, layers
+from peel_gateway.screening.batch import Batch, front, listen, speakers
 from peel_gateway.screening.decode_context import DecodeContext, DeviceSource, slots_of
 from peel_gateway.screening.device_tests import bases
 from peel_gateway.screening.e_process import DamagedTestState
 from peel_gateway.screening.judge import ExposedDevice, judge
-from peel_gateway.screening.layers import Policy
-from peel_gateway.screening.numbers import ack_ranges_of, used_numbers
+from peel_gateway.screening.layers import OPEN, Decoded, Policy
+from peel_gateway.screening.numbers import ack_ranges_of, enter, unseen, used_numbers
 from peel_gateway.screening.precheck import MOST_PIECES, precheck
 from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, states_of
 from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
@@ -34,6 +38,7 @@ from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
 __all__ = ["BatchReport", "Engine", "look_up", "reading_stored"]
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 _DAY = 86_400.0
 
@@ -159,32 +164,24 @@ class Engine:
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
-            verdicts = front(opened, self._context)
-            look_up(cache, speakers(opened, verdicts), transaction)
-            batch = listen(messages, opened, verdicts, cache, moment)
-            # Replayed pieces left the quarantine: all that are still refused must go back.
-            prechecked = precheck(batch, cache, self._policy, moment, most_pieces=len(opened) if taken else MOST_PIECES)
-            found = transaction.find(prechecked.questions)
             self._cache = None  # judging changes its states: without a commit they differ from the store's
-            judgement = judge(prechecked, found)
-            written = transaction.write(judgement.effects)
-            generation = transaction.generation
+            turn = _Turn(transaction, cache, self._policy, moment)
+            # Replayed pieces left the quarantine: all that are still refused must go back.
+            turn.screen(messages, opened, most_pieces=len(opened) if taken else MOST_PIECES)
         self._note_time(before, moment)
         self._cache = cache
         if overdue:
             cache.note_checkpoint()
-        cache.apply(judgement.change, written.left, generation)
-        return BatchReport(
-            messages=len(messages),
-            reports=len(opened),
-            counts=judgement.effects.counts,
-            exposed_devices=judgement.exposed_devices,
-            gaps=len(judgement.effects.gaps),
-            dropped=written.dropped,
-            generation=generation,
-            seconds=time.perf_counter() - started,
-            senders=Senders(cache.context.ids(batch.senders), batch.lowest),
-        )
+        return turn.report(len(messages), len(opened), time.perf_counter() - started)
+
+    def challenge(self) -> BatchReport | None:
+        """Challenge the verified coins of reports whose time bucket has ended. Return None if no profile has verified coins.
+
+        Call it often, between two batches. Groups without a coin count at once.
+        """
+        if self._context is None or not any(profile.verified for profile in self._context.keyring.profiles):
+            return None
+        return self.process(MessageBatch.of([]))
 
     def receipts(self, senders: Senders) -> list[tuple[int, bytes]] | None:
         """Return receipts (specification, section 11) as device and payload; None before the first batch and after a failed one.
@@ -196,13 +193,41 @@ class Engine:
         self.store.verify_place()  # a device deletes what a receipt names
         keyring = self._cache.context.keyring
         senders = senders.only(slots_of(keyring, senders.device) >= 0)
-        states = self._states(self._cache, senders.device)
-        said = ack_ranges_of(used_numbers(states), senders.lowest)
-        bundle = keyring.find(senders.device, states.last_number)  # -1 where nothing is stored
+        verified = self._verified(senders)
+        plain = senders.only(~verified)
+        states = self._states(self._cache, plain.device)
+        said = ack_ranges_of(used_numbers(states), plain.lowest)
+        bundle = keyring.find(plain.device, states.last_number)  # -1 where nothing is stored
         keys = keyring.keys.receipt[bundle]
-        receipts = write_receipts(senders.device, keys, said.upto, said.runs, said.run_ends)
-        rows = zip(senders.device.tolist(), receipts, bundle.tolist(), strict=True)
-        return [(device, receipt) for device, receipt, place in rows if place >= 0]
+        receipts = write_receipts(plain.device, keys, said.upto, said.runs, said.run_ends)
+        rows = zip(plain.device.tolist(), receipts, bundle.tolist(), strict=True)
+        coined = self._coin_receipts(senders.only(verified)) if verified.any() else []
+        return [*((device, receipt) for device, receipt, place in rows if place >= 0), *coined]
+
+    def _verified(self, senders: Senders) -> Bools:
+        """Return True for each device with a verified profile."""
+        assert self._cache is not None
+        keyring = self._cache.context.keyring
+        verified = np.array([profile.verified for profile in keyring.profiles], np.bool_)
+        return np.asarray(verified[keyring.profile_of[slots_of(keyring, senders.device)]])
+
+    def _coin_receipts(self, senders: Senders) -> list[tuple[int, bytes]]:
+        """Return the receipts of devices with verified coins, by the key of the newest bundle with a commitment."""
+        assert self._cache is not None
+        keyring = self._cache.context.keyring
+        states = self._states(self._cache, senders.device)
+        with self.store.begin() as transaction:
+            era, coins, held = transaction.era, transaction.coins(senders.device), transaction.held(senders.device)
+        receipts = []
+        for at, device in enumerate(senders.device.tolist()):
+            coin, mine = coins.get(device), held.at(held.device == device)
+            if coin is None:
+                continue
+            (place,) = keyring.find([device], [coin.committed])
+            if place >= 0:
+                settled = _settled(states.at(np.array([at])), mine, coin, int(senders.lowest[at]))
+                receipts.append((device, coin_receipt(keyring.keys.receipt[place].tobytes(), era, settled, coin, mine)))
+        return receipts
 
     def _states(self, cache: StateCache, devices: DeviceIds) -> DeviceStates:
         """Return the states of devices (ascending) from the cache, or from the store if one of them was evicted."""
@@ -310,6 +335,207 @@ class Engine:
                 tail=tail,
                 totals=transaction.totals(),
             )
+
+
+class _Turn:
+    """One transaction of the engine: screens messages, and then the held reports that count now."""
+
+    def __init__(self, transaction: Transaction, cache: StateCache, policy: Policy, moment: GatewayTime) -> None:
+        self._transaction = transaction
+        self._cache = cache
+        self._policy = policy
+        self._moment = moment
+        self._counts: Counter[Verdict] = Counter()
+        self._exposed: list[ExposedDevice] = []
+        self._gaps = self._dropped = 0
+        self._senders = Senders.nothing()
+        verified = any(profile.verified for profile in cache.context.keyring.profiles)
+        self._desk = CoinDesk(transaction, cache.context, policy.bucket_seconds, moment) if verified else None
+
+    def screen(self, messages: MessageBatch, opened: Opened, *, most_pieces: int) -> None:
+        """Screen messages and write all effects."""
+        verdicts = front(opened, self._cache.context)
+        given = None
+        if self._desk is not None:
+            opened, verdicts, given = self._at_the_desk(self._desk, messages, opened, verdicts)
+        look_up(self._cache, speakers(opened, verdicts), self._transaction)
+        self._judge(listen(messages, opened, verdicts, self._cache, self._moment, given=given), most_pieces)
+        if self._desk is not None:
+            self._hear(self._desk.challenge())
+            self._count(self._desk.recalled())
+            self._desk.write()
+
+    def _judge(self, batch: Batch, most_pieces: int) -> None:
+        cache = self._cache
+        prechecked = precheck(batch, cache, self._policy, self._moment, most_pieces=most_pieces)
+        judgement = judge(prechecked, self._transaction.find(prechecked.questions))
+        written = self._transaction.write(judgement.effects)
+        cache.apply(judgement.change, written.left, self._transaction.generation)
+        self._counts.update(judgement.effects.counts)
+        self._exposed += judgement.exposed_devices
+        self._gaps += len(judgement.effects.gaps)
+        self._dropped += written.dropped
+        self._senders = self._senders.joined(Senders(cache.context.ids(batch.senders), batch.lowest))
+
+    # ---- verified coins ----
+
+    def _at_the_desk(
+        self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints
+    ) -> tuple[Opened, Ints, Ints]:
+        """Let the desk take its messages and hold reports. Return the other pieces, with the verdicts that the desk has given."""
+        given = np.full(len(opened), OPEN)
+        stays = np.ones(len(opened), np.bool_)
+        verified = np.array([profile.verified for profile in self._cache.context.keyring.profiles], np.bool_)
+        mine = (verdicts == OPEN) & verified[opened.profile]
+        if mine.any():
+            look_up(self._cache, Slots(np.unique(opened.slot[mine]).astype(np.int64)), self._transaction)
+            slots = Slots(opened.slot.astype(np.int64))
+            mine[mine] = self._cache.gather(Slots(slots[mine])).withdrawn == 0
+            told = np.flatnonzero(mine & (opened.type != 0))
+            self._hear(opened.device[told].tolist())
+            given[told] = desk.take(opened, told)
+            stays[told] = given[told] != OPEN
+            reports = mine & (opened.type == 0)
+            if reports.any():
+                given[reports], stays[reports] = self._hold(desk, messages, opened.at(reports), verdicts[reports])
+        withdrawn = (verdicts == OPEN) & (opened.type != 0) & ~mine  # a withdrawn device has nothing to commit to
+        stays &= ~withdrawn
+        verdicts = np.where(given == Verdict.UNCOMMITTED, given, verdicts)
+        return opened.at(stays), verdicts[stays], given[stays]
+
+    def _hold(self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints) -> tuple[Ints, Bools]:
+        """Hold the reports that no layer before the statistics objects to. Return the desk's verdicts, and which reports stay."""
+        cache = self._cache
+        context = cache.context
+        batch = listen(messages, opened, verdicts, cache, self._moment)
+        prechecked = precheck(batch, cache, self._policy, self._moment)
+        judged = layers.judge_content(
+            prechecked.verdicts, opened, batch.decoded, context.keyring.profiles, self._policy.residual_limit
+        )
+        clean = np.flatnonzero(judged == OPEN)
+        given = np.full(len(opened), OPEN)
+        held = _held_reports(batch, context, clean)
+        given[clean] = desk.hold(held)
+        self._hear(held.device.tolist())
+        again = given == Verdict.REDELIVERED
+        self._counts[Verdict.REDELIVERED] += int(again.sum())
+        stays = np.ones(len(opened), np.bool_)
+        stays[clean] = (given[clean] != OPEN) & ~again[clean]
+        return np.where(again, OPEN, given), stays
+
+    def _hear(self, devices: Sequence[int]) -> None:
+        """Note that devices get a receipt."""
+        ids = np.array(devices, np.int64)
+        self._senders = self._senders.joined(Senders.of(ids, np.full(len(ids), NUMBER_MAX)))
+
+    def _count(self, recalled: Recalled) -> None:
+        """Screen held reports whose coins are opened, and note revealed numbers as used."""
+        reports = recalled.reports
+        if not len(reports):
+            return
+        context = self._cache.context
+        look_up(self._cache, slots_of(context.keyring, DeviceIds(np.unique(reports.device))), self._transaction)
+        messages, opened, decoded, body, given = _recall(recalled, self._cache)
+        verdicts = np.full(len(opened), OPEN)
+        batch = listen(messages, opened, verdicts, self._cache, self._moment, given=given, recalled=(decoded, body))
+        self._judge(batch, MOST_PIECES)
+
+    def report(self, messages: int, pieces: int, seconds: float) -> BatchReport:
+        """Return the outcome."""
+        return BatchReport(
+            messages=messages,
+            reports=pieces,
+            counts={verdict: count for verdict, count in self._counts.items() if count},
+            exposed_devices=self._exposed,
+            gaps=self._gaps,
+            dropped=self._dropped,
+            generation=self._transaction.generation,
+            seconds=seconds,
+            senders=self._senders,
+        )
+
+
+def _settled(states: DeviceStates, held: HeldReports, coin: CoinDevice, lowest: int) -> Receipt:
+    """Return what a receipt acknowledges to a device with verified coins: numbers in the log, held ones, and revealed ones below them."""
+    seen = used_numbers(states)
+    highest = max(int(held.number.max(initial=0)), int(seen.last_number[0]))
+    revealed = [n for batch in coin.batches if batch.approved for n in batch.revealed if n < highest]
+    numbers = np.array(sorted({*held.number.tolist(), *revealed}), np.int64)
+    here = Positions(np.zeros(len(numbers), np.int64))
+    fresh = unseen(seen, here, numbers)
+    if fresh.any():
+        seen = enter(seen, Positions(here[fresh]), numbers[fresh])
+    said = ack_ranges_of(seen, np.array([min(lowest, highest)], np.int64))
+    return Receipt(int(said.upto[0]), tuple((int(first), int(last)) for first, last in said.runs))
+
+
+def _held_reports(batch: Batch, context: DecodeContext, rows: Ints) -> HeldReports:
+    opened = batch.opened
+    position = opened.profile[rows].astype(np.int64)
+    unit, column, sign = opened.unit[rows].astype(np.int64), batch.decoded.index[rows], batch.decoded.sign[rows]
+    masked = np.zeros(len(rows), np.int64)
+    for each in np.unique(position).tolist():
+        of = position == each
+        masked[of] = masked_answers(context.keyring.profiles[each], unit[of], column[of], sign[of])
+    return HeldReports(
+        device=opened.device[rows].astype(np.int64),
+        number=batch.number[rows],
+        profile=context.profile_ids()[position],
+        unit=unit,
+        masked=masked,
+        received=batch.received[rows],
+        body=batch.body[rows],
+        challenge=np.full(len(rows), UNGROUPED),
+        outcome=np.full(len(rows), UNOPENED),
+    )
+
+
+def _recall(recalled: Recalled, cache: StateCache) -> tuple[MessageBatch, Opened, Decoded, Ints, Ints]:
+    """Return held reports and revealed numbers as if they had just been opened and decoded."""
+    context, reports = cache.context, recalled.reports
+    keyring = context.keyring
+    slots = slots_of(keyring, DeviceIds(recalled.revealed_device))
+    states = cache.gather(slots)
+    fresh = unseen(used_numbers(states), Positions(np.arange(len(slots))), recalled.revealed)
+    device = np.concatenate([reports.device, recalled.revealed_device[fresh]])
+    number = np.concatenate([reports.number, recalled.revealed[fresh]])
+    count, extra = len(device), int(fresh.sum())
+    bundle = keyring.find(device, number)
+    position = keyring.bundle_profile[bundle]
+    unit = np.concatenate([reports.unit, np.zeros(extra, np.int64)])
+    index, sign, rule = np.full(count, -1), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    held = np.arange(count) < len(reports)
+    for each in np.unique(position[held]).tolist():
+        of, profile = held & (position == each), keyring.profiles[each]
+        index[of], sign[of] = codeword_of(profile, unit[of], reports.masked[of[: len(reports)]])
+        rule[of] = profile.rules(unit[of])
+    residual = np.where(held, 0, np.inf).astype(np.float32)
+    last = int(reports.received.max())
+    received = np.concatenate([reports.received, np.full(extra, last)])
+    messages = MessageBatch.at_times(received)
+    zeros = np.zeros(count, np.int32)
+    widths = tuple(profile.width for profile in keyring.profiles)
+    opened = Opened(
+        message=np.arange(count, dtype=np.int32),
+        offset=zeros,
+        length=zeros,
+        code=np.zeros(count, np.int8),
+        flags=np.zeros(count, np.uint8),
+        type=np.zeros(count, np.uint8),
+        device=device.astype(np.uint32),
+        number=number.astype(np.uint64),
+        profile=position.astype(np.int32),
+        slot=slots_of(keyring, DeviceIds(device)).astype(np.int32),
+        rule=rule.astype(np.uint32),
+        unit=unit.astype(np.uint32),
+        packed=np.zeros((count, 1), np.uint8),
+        widths=widths,
+        bodies=np.zeros(0, np.uint8),
+        starts=np.zeros(count, np.int64),
+    )
+    body = np.concatenate([reports.body, np.zeros(extra, np.int64)])
+    given = np.where(held, OPEN, int(Verdict.REVEALED))
+    return messages, opened, Decoded(index, sign, residual), body, given
 
 
 def look_up(cache: StateCache, slots: Slots, transaction: Transaction) -> None:

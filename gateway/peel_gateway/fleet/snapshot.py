@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Keyring, Profile, derive_keys
+from peel_core.coins import challenge_root
 from peel_core.primitives import NUMBER_MAX
 from peel_gateway.fleet.directory import BundleInfo, DeviceDirectory
 from peel_gateway.fleet.directory_file import FleetAction, History
@@ -76,10 +77,19 @@ def _keyring(fleet: Fleet, profiles: Mapping[str, Profile], devices: DeviceDirec
     """Derive the keys of all bundles of all devices together."""
     places = {name: place for place, name in enumerate(profiles)}
     ids = devices.ids[devices.owners]
-    keys = derive_keys(fleet.master().reveal(), fleet.name, ids, devices.first, devices.salts)
+    master = fleet.master().reveal()
+    keys = derive_keys(master, fleet.name, ids, devices.first, devices.salts)
     profile_of = devices.per_bundle(lambda info: places[info.profile], np.int32)
     try:
-        return Keyring(tuple(profiles.values()), ids, devices.first, profile_of, keys, _last_numbers(devices))
+        return Keyring(
+            tuple(profiles.values()),
+            ids,
+            devices.first,
+            profile_of,
+            keys,
+            _last_numbers(devices),
+            challenge_root(master, fleet.name),
+        )
     except ValueError as error:
         raise FleetError(f"{fleet.folder}: {error}") from None
 

@@ -65,6 +65,12 @@ class MessageBatch:
         return cls(b"".join(payloads), _ends(payloads), b"".join(topics), _ends(topics), received)
 
     @classmethod
+    def at_times(cls, received: npt.NDArray[np.int64]) -> Self:
+        """Empty messages with times of receipt, Unix milliseconds."""
+        ends = np.zeros(len(received), np.uint64)
+        return cls(b"", ends, b"", ends, received)
+
+    @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Several in a row."""
         return cls(

@@ -428,7 +428,7 @@ class Counts:
     @property
     def exposed(self) -> int:
         """Reports that were refused because a layer objected to them, or to their device."""
-        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.NO_READING)
+        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.NO_READING, Verdict.REVEALED)
         return sum(count for verdict, count in self.verdicts.items() if verdict not in harmless)
 
     @property

@@ -21,6 +21,7 @@ class Layer(enum.Enum):
     RULE = "a changed epsilon"
     SUPPORT = "a chosen attribute"
     STRUCTURE = "a changed encoder, another projection, noise"
+    COIN = "a table of coins that is not the committed one, an outcome that was not committed"
     STATISTICS = "a biased coin, a value sent too often, selective loss"
     WITHDRAWAL = "what an exposed device had sent before, and sends after"
 
@@ -111,6 +112,19 @@ class Verdict(enum.IntEnum):
     NO_READING = (
         16, None, Blame.NOBODY, True,
         "Its device says that the sensor gave no reading: the number is used, and no estimate changes.",
+    )  # fmt: skip
+
+    COIN = (
+        17, Layer.COIN, Blame.DEVICE, False,
+        "Its coin is not the one that the device committed to.",
+    )  # fmt: skip
+    UNCOMMITTED = (
+        18, Layer.COIN, Blame.NETWORK, False,
+        "Its number is in no approved batch of verified coins.",
+    )  # fmt: skip
+    REVEALED = (
+        19, None, Blame.NOBODY, True,
+        "Its coin was revealed in an audit: the number is used, and no report has it.",
     )  # fmt: skip
 
     @property

@@ -62,6 +62,8 @@ class Batch:
     """The lowest number of each of them in this batch."""
     states: DeviceStates
     """The same with new devices begun, seals noted, and changed quotas followed."""
+    given: Ints
+    """Verdicts that were given before, by the desk of verified coins; `OPEN` for all other reports."""
 
     def raw(self, row: int) -> bytes:
         """The bytes of one report, or of the faulty piece."""
@@ -79,8 +81,25 @@ def speakers(opened: Opened, verdicts: Ints) -> Slots:
     return Slots(np.unique(opened.slot[verdicts == OPEN]).astype(np.int64))
 
 
-def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateCache, moment: GatewayTime) -> Batch:
-    """Run the layers before freshness on the verdicts of `front`. The cache holds all `speakers`."""
+def listen(
+    messages: MessageBatch,
+    opened: Opened,
+    verdicts: Ints,
+    cache: StateCache,
+    moment: GatewayTime,
+    *,
+    given: Ints | None = None,
+    recalled: tuple[Decoded, Ints] | None = None,
+) -> Batch:
+    """Run the layers before freshness on the verdicts of `front`. The cache holds all `speakers`.
+
+    Parameters
+    ----------
+    given : int64, shape (N,), optional
+        Final verdicts of some reports, `OPEN` for the others.
+    recalled : optional
+        What held reports decode to, and their bodies: they have no bytes any more.
+    """
     context = cache.context
     number, slot = opened.number.astype(np.int64), Slots(opened.slot.astype(np.int64))
     verdicts = _judge_seals(opened, slot, verdicts, cache)
@@ -97,7 +116,7 @@ def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateC
     states = _begin(replace(before, sealed=sealed), context, senders, lowest, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, context, senders, moment)
-    decoded = layers.decode(opened, context.codewords)
+    decoded, body = recalled or (layers.decode(opened, context.codewords), _bodies(messages, opened, speaking))
     return Batch(
         messages=messages,
         opened=opened,
@@ -105,7 +124,7 @@ def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateC
         cell=_cells(opened, decoded, context),
         received=messages.received[opened.message],
         number=number,
-        body=_bodies(messages, opened, speaking),
+        body=body,
         verdicts=verdicts,
         order=order,
         senders=senders,
@@ -113,6 +132,7 @@ def listen(messages: MessageBatch, opened: Opened, verdicts: Ints, cache: StateC
         before=before,
         lowest=lowest,
         states=states,
+        given=np.full(len(opened), OPEN) if given is None else given,
     )
 
 

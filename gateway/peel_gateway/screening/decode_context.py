@@ -185,8 +185,8 @@ class DecodeContext:
         return np.array([profile.id for profile in self.keyring.profiles], np.int64)
 
     def quotas(self, slots: Slots) -> tuple[Ints, Ints]:
-        """Quota and period of each slot's profile."""
-        quota = np.array([profile.quota for profile in self.keyring.profiles], np.int64)
+        """Numbers that each slot's device may use up per period, and the period."""
+        quota = np.array([profile.number_quota for profile in self.keyring.profiles], np.int64)
         period = np.array([profile.period for profile in self.keyring.profiles], np.int64)
         position = self.keyring.profile_of[slots]
         return quota[position], period[position]

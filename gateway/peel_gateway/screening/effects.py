@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import CODE_NAMES, Profile
+from peel_core.coins import AUDIT_ANSWER, COMMITMENT, OPENING
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.grouping import add_up
@@ -97,6 +98,8 @@ def in_order(
 
 Bools = npt.NDArray[np.bool_]
 
+_MESSAGES = {COMMITMENT: "commitment", AUDIT_ANSWER: "audit answer", OPENING: "opening"}
+
 _BLAMED, _EXHIBITED = among(BLAMED), among((NETWORK | BLAMED) - {Verdict.STATISTICS})
 
 
@@ -134,8 +137,10 @@ def _facts(prechecked: Precheck, verdict: Verdict, row: int) -> dict[str, Any]:
     code = int(prechecked.batch.opened.code[row])
     if verdict in NETWORK and code:
         return {"code": CODE_NAMES[code]}
-    if verdict in (Verdict.REVOKED, Verdict.UNSEALED, Verdict.STALE):
+    if verdict in (Verdict.REVOKED, Verdict.UNSEALED, Verdict.STALE, Verdict.UNCOMMITTED):
         return {}
+    if verdict == Verdict.COIN:
+        return {"message": _MESSAGES[int(prechecked.batch.opened.type[row])]}
     facts: dict[str, Any] = {"code": CODE_NAMES[code]} if code else _content(prechecked, row)
     if verdict == Verdict.FLOOD:
         facts |= {"last_allowed": int(prechecked.allowed[row]), "reached": int(prechecked.reached[row])}

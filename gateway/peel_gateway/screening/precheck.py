@@ -66,7 +66,8 @@ def precheck(
         Refused pieces that a topic or a device may put into quarantine with this batch.
     """
     verdicts = _judge_numbers(batch, cache)
-    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE)
+    verdicts = np.where(batch.given == OPEN, verdicts, batch.given)
+    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE) & (batch.given == OPEN)
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
     if len(batch.senders):
         reached = np.where(judged, np.maximum(batch.number, batch.states.last_number[batch.at]), 0)

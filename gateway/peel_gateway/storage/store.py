@@ -11,7 +11,7 @@ modulo the number of partitions); each has its own log, arrivals and generation,
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.exits import Exit
+from peel_gateway.model.coins import CoinDevice, CoinEffects, HeldReports
 from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import (
@@ -186,6 +187,48 @@ class Transaction(abc.ABC):
 
         Its tests and its token bucket start again. With `restore` its earlier reports count again, otherwise they stay withdrawn.
         """
+
+    @property
+    @abc.abstractmethod
+    def era(self) -> bytes:
+        """The era of verified coins, 8 bytes: zeros before the first."""
+
+    @abc.abstractmethod
+    def begin_era(self, now: int) -> int:
+        """Begin a new era at `now` (Unix seconds): all batches are void. Return how many held reports are lost with them."""
+
+    @property
+    @abc.abstractmethod
+    def mark(self) -> int:
+        """The mark that tells this database from its copies; 0 before the first."""
+
+    @abc.abstractmethod
+    def renew_mark(self, mark: int) -> None:
+        """Replace the mark."""
+
+    @abc.abstractmethod
+    def coins(self, only: Ints) -> dict[int, CoinDevice]:
+        """Return the verified coins of devices, by id."""
+
+    @abc.abstractmethod
+    def coins_due(self, now: int, limit: int) -> Ints:
+        """Return devices with a group to challenge by `now` (Unix seconds)."""
+
+    @abc.abstractmethod
+    def held(self, only: Ints) -> HeldReports:
+        """Return the devices' held reports, by device and number."""
+
+    @abc.abstractmethod
+    def roots(self, batches: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], bytes]:
+        """Return the roots of batches, given by device and first number."""
+
+    @abc.abstractmethod
+    def write_coins(self, effects: CoinEffects) -> None:
+        """Write the changes of verified coins."""
+
+    @abc.abstractmethod
+    def drop_coins(self, device: int) -> None:
+        """Make all batches of a device void and drop its held reports."""
 
     @abc.abstractmethod
     def aged(self, before: float, now: float) -> Aged:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from databases import Database, SqliteFile
 
 from peel_core import Keyring, Keys, Profile, derive_keys, encode_many, index_many, make_profile
+from peel_core.coins import challenge_root
 from peel_core.kinds import SIGN
 from peel_core.primitives import ascon_seal, codeword
 from peel_core.projection import search_seed
@@ -116,7 +117,9 @@ class Lab(TimesFromDicts):
         """All bundles of some devices."""
         rows = np.array(self._bundles)
         ids, firsts, profile_of = rows[np.isin(rows[:, 0], devices)].T
-        return Keyring(self.profiles, ids, firsts, profile_of, derive_keys(_MASTER, "lab", ids, firsts, bytes(16)))
+        keys = derive_keys(_MASTER, "lab", ids, firsts, bytes(16))
+        root = challenge_root(_MASTER, "lab")
+        return Keyring(self.profiles, ids, firsts, profile_of, keys, challenge_root=root)
 
     def provision(self, device: int, first_number: int, profile: int | None = None) -> None:
         """Give a device a further bundle, of the profile it has unless told otherwise; the engine learns of it."""
@@ -128,6 +131,10 @@ class Lab(TimesFromDicts):
     def keys_of(self, device: int, numbers: npt.ArrayLike) -> Keys:
         """The keys that a device has for some numbers."""
         return self.whole.keys.of(self.whole.find(np.full(np.shape(numbers), device), numbers))
+
+    def chance_bytes(self, size: int) -> bytes:
+        """Return random bytes of this test."""
+        return self._chance.bytes(size)
 
     def clock(self) -> Reading:
         """Return a reading of the machine's clocks."""

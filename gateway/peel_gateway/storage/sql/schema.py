@@ -184,6 +184,45 @@ CREATE TABLE bucket_span ({partition}
     PRIMARY KEY ({by_partition}bucket, device)
 ){clustered};
 
+-- Verified coins (SPEC section 13): the state of each device, `model.coins.CoinDevice` explains the columns. `batches` is packed by
+-- `storage.sql.coins`, with a checksum.
+CREATE TABLE coin ({partition}
+    device     {int} NOT NULL,
+    committed  {int} NOT NULL,
+    approved   {int} NOT NULL,
+    reported   {int} NOT NULL,
+    challenges {int} NOT NULL,
+    opened     {int} NOT NULL,
+    asked      {int} NOT NULL,
+    due        {int} NOT NULL,
+    void       {int} NOT NULL,
+    seed       {blob} NOT NULL,
+    batches    {blob} NOT NULL,
+    PRIMARY KEY ({by_partition}device)
+);
+CREATE INDEX coin_due ON coin ({by_partition}due) WHERE due > 0;
+CREATE INDEX coin_asked ON coin (asked) WHERE asked > 0;
+-- The roots of committed batches, 16 bytes per number.
+CREATE TABLE coin_batch ({partition}
+    device {int} NOT NULL,
+    first  {int} NOT NULL,
+    roots  {blob} NOT NULL,
+    PRIMARY KEY ({by_partition}device, first)
+){clustered};
+-- Reports whose coins are not opened yet; `model.coins.HeldReports` explains the columns. No estimate counts them.
+CREATE TABLE held ({partition}
+    device    {int} NOT NULL,
+    number    {int} NOT NULL,
+    profile   {int} NOT NULL,
+    unit      {int} NOT NULL,
+    masked    {int} NOT NULL,
+    received  {int} NOT NULL,
+    body      {int} NOT NULL,
+    challenge {int} NOT NULL,
+    outcome   {int} NOT NULL,
+    PRIMARY KEY ({by_partition}device, number)
+){clustered};
+
 -- Exposures and quarantine: bounded, the oldest leave first.
 CREATE TABLE exposure ({partition}
     id       {identity},
@@ -230,7 +269,8 @@ CREATE TABLE counter ({partition}
 
 -- Single values: the number of transactions; the log's last event, the last sealed one, the last one in all checkpoints, the last in the
 -- roll-ups; how far their larger units are built, and where units shorter than a day begin; the newest bucket with pruned reports, and the
--- first bucket in `bucket_span`; the size of time buckets; the gateway's time; in the first partition,
+-- first bucket in `bucket_span`; the size of time buckets; the gateway's time; the era of verified coins (its begin and its random half)
+-- and the mark that shows whether the database was restored; in the first partition,
 -- the newest state of the fleet's registry that a gateway has used.
 CREATE TABLE meta ({partition}
     key   TEXT NOT NULL,
@@ -240,8 +280,8 @@ CREATE TABLE meta ({partition}
 """
 
 TABLES = (
-    "log", "pruned", "device", "progress", "refused", "test_state", "test_state_base", "tally", "rollup", "bucket_span", "exposure",
-    "audit", "counter", "meta",
+    "log", "pruned", "device", "progress", "refused", "test_state", "test_state_base", "tally", "rollup", "bucket_span",
+    "coin", "coin_batch", "held", "exposure", "audit", "counter", "meta",
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
@@ -249,7 +289,7 @@ REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")
 
 META = (
     "generation", "arrival", "sealed", "checkpointed", "summed", "built", "fine_from", "pruned_bucket", "spans_from",
-    "tick", "wall", "seen", "boot", "steady", "behind", "stepped", *REGISTRY,
+    "tick", "wall", "seen", "boot", "steady", "behind", "stepped", "era", "era_salt", "mark", *REGISTRY,
 )  # fmt: skip
 """The keys of `meta` that start at 0."""
 

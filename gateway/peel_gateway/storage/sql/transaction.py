@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.coins import CoinDevice, CoinEffects, HeldReports
 from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.grouping import add_up, extremes
@@ -29,6 +31,16 @@ from peel_gateway.model.tables import (
 )
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.sql import audit, retention
+from peel_gateway.storage.sql.coins import (
+    drop_coins,
+    pack_era,
+    read_coin_devices,
+    read_due,
+    read_held,
+    read_roots,
+    void_coins,
+    write_coins,
+)
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import append, read_tables
 from peel_gateway.storage.sql.quarantine import Limits, Quarantine
@@ -149,8 +161,43 @@ class SqlTransaction(Transaction):
             self._connection, self._extent, device, restore=restore, reason=reason, who=who, now=moment.seen
         )
         if entry:
+            drop_coins(self._connection, device)
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
         return entry
+
+    @property
+    def era(self) -> bytes:
+        return pack_era(self._meta["era"], self._meta["era_salt"])
+
+    def begin_era(self, now: int) -> int:
+        begin = max(now, self._meta["era"] + 1)
+        self._set_meta({"generation": self.generation + 1, "era": begin, "era_salt": secrets.randbits(32)})
+        return void_coins(self._connection)
+
+    @property
+    def mark(self) -> int:
+        return self._meta["mark"]
+
+    def renew_mark(self, mark: int) -> None:
+        self._set_meta({"mark": mark})
+
+    def coins(self, only: Ints) -> dict[int, CoinDevice]:
+        return read_coin_devices(self._connection, only)
+
+    def coins_due(self, now: int, limit: int) -> Ints:
+        return read_due(self._connection, now, limit)
+
+    def held(self, only: Ints) -> HeldReports:
+        return read_held(self._connection, only)
+
+    def roots(self, batches: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], bytes]:
+        return read_roots(self._connection, batches)
+
+    def write_coins(self, effects: CoinEffects) -> None:
+        write_coins(self._connection, effects)
+
+    def drop_coins(self, device: int) -> None:
+        drop_coins(self._connection, device)
 
     def forget_bucket_spans(self, before: int) -> None:
         retention.forget_bucket_spans(self._connection, before)

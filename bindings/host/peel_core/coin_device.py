@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""The verified coins of one device in memory (SPEC section 13.4), for simulated fleets and tests. Boards have `firmware/peel_device`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peel_core import coins
+from peel_core.batch import index_many
+from peel_core.coin_receipts import CoinReceipt, read_coin_receipt
+from peel_core.coins import AUDIT_ANSWER, BATCH_NUMBERS, COMMITMENT, OPENING
+from peel_core.keys import Keys
+from peel_core.profile import Profile
+
+__all__ = ["CoinDevice"]
+
+_LEAST_RESERVE = 2 * BATCH_NUMBERS
+
+
+@dataclass
+class _Batch:
+    first: int
+    secret: bytes
+    roots: bytes
+    audit: int = 0
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + BATCH_NUMBERS)
+
+    def revealed(self, number: int) -> bool:
+        return bool(self.audit >> (number - self.first) & 1)
+
+
+@dataclass
+class _Challenge:
+    seed: bytes
+    numbers: list[int]
+    """The reported numbers that it asks for."""
+
+
+@dataclass
+class CoinDevice:
+    """An honest device. It keeps its batches in memory and loses them when the process ends.
+
+    Parameters
+    ----------
+    keys : Keys
+        One row: the keys of the device's bundle.
+    first : int
+        The first number of the bundle.
+    random : callable
+        Returns so many random bytes.
+    """
+
+    profile: Profile
+    device: int
+    keys: Keys
+    first: int = 1
+    random: Callable[[int], bytes] = field(default=os.urandom, repr=False)
+
+    def __post_init__(self) -> None:
+        self._batches: list[_Batch] = []
+        self._next = self.first
+        self._reported: dict[int, bool] = {}
+        """Numbers with a report, and whether it has a coin."""
+        self._challenges: dict[int, _Challenge] = {}
+        self._opened = 0
+        self._approved = 0
+        self.era = bytes(8)
+
+    # ---- numbers ----
+
+    @property
+    def reserve(self) -> int:
+        """The approved numbers that it holds at least."""
+        profile = self.profile
+        needed = max(_LEAST_RESERVE, -(-profile.number_quota * (profile.offline or 0) // profile.period))
+        return -(-needed // BATCH_NUMBERS) * BATCH_NUMBERS
+
+    def free(self) -> Iterator[int]:
+        """Yield the numbers that may have a report, ascending."""
+        highest = max(self._reported, default=0)
+        for batch in self._batches:
+            if batch.audit:
+                yield from (n for n in batch.numbers if n > highest and not batch.revealed(n))
+
+    def seed(self, number: int) -> bytes:
+        """Return the seed of a number's coin, for `Encoder.encode`."""
+        batch = self._batch(number)
+        return coins.coin_seeds(_row(batch.secret), [number]).tobytes()
+
+    def reported(self, number: int, *, coin: bool = True) -> None:
+        """Note that a number has a report; without a reading it has no coin."""
+        self._reported[number] = coin
+
+    def _batch(self, number: int) -> _Batch:
+        return next(batch for batch in self._batches if number in batch.numbers)
+
+    # ---- messages ----
+
+    def messages(self) -> list[bytes]:
+        """Return all messages that no receipt has confirmed, as sealed frames; make a batch if one is needed."""
+        waiting = [batch for batch in self._batches if not batch.audit]
+        if not waiting and len(list(self.free())) < self.reserve:
+            waiting = [self._make_batch()]
+        frames = [self._seal(COMMITMENT, batch.first, batch.roots) for batch in waiting]
+        for batch in self._batches:
+            if batch.audit and batch.first > self._approved:
+                frames.append(self._seal(AUDIT_ANSWER, batch.first, self._seeds(batch)))
+        for count, challenge in sorted(self._challenges.items()):
+            if count > self._opened:
+                frames += self._openings(challenge)
+        return frames
+
+    def receive(self, payload: bytes) -> CoinReceipt:
+        """Take a receipt; raise PeelError if it is invalid."""
+        receipt = read_coin_receipt(self.keys.receipt.tobytes(), self.device, payload)
+        if receipt.era[::-1] < self.era[::-1]:
+            return receipt
+        if receipt.era != self.era:
+            self.era = receipt.era
+            self._batches = [batch for batch in self._batches if not batch.audit]
+            self._challenges.clear()
+        for batch in self._batches:
+            if not batch.audit and batch.first == receipt.audit_first:
+                batch.audit = receipt.audit
+        self._batches = [batch for batch in self._batches if batch.audit or batch.first > receipt.approved]
+        self._approved, self._opened = receipt.approved, receipt.opened
+        if receipt.challenge:
+            asked = [n for first, last in receipt.challenge for n in range(first, last + 1) if self._reported.get(n)]
+            self._challenges.setdefault(receipt.opened + 1, _Challenge(receipt.challenge_seed, asked))
+        return receipt
+
+    def _make_batch(self) -> _Batch:
+        secret = self.random(16)
+        numbers = np.arange(self._next, self._next + BATCH_NUMBERS, dtype=np.uint64)
+        roots = coins.coin_roots(self._names(numbers), self._seeds_of(secret, numbers)).tobytes()
+        batch = _Batch(self._next, secret, roots)
+        self._batches.append(batch)
+        self._next += BATCH_NUMBERS
+        return batch
+
+    def _seeds(self, batch: _Batch) -> bytes:
+        numbers = np.array([n for n in batch.numbers if batch.revealed(n)], np.uint64)
+        return self._seeds_of(batch.secret, numbers).tobytes()
+
+    def _openings(self, challenge: _Challenge) -> list[bytes]:
+        numbers = np.array(challenge.numbers, np.uint64)
+        seeds = (
+            np.concatenate([_row(self.seed(n)) for n in challenge.numbers])
+            if challenge.numbers
+            else _row(bytes(16))[:0]
+        )
+        names = self._names(numbers)
+        sizes = names[:, 14].astype(np.int64) + (names[:, 16].astype(np.int64) - 1) * names[:, 15]
+        indices = coins.challenge_indices(np.repeat(_row(challenge.seed), len(numbers), axis=0), numbers, sizes)
+        opened = coins.open_coins(names, seeds, indices, self.profile.opening_bytes)
+        return [
+            self._seal(OPENING, number, opening.tobytes())
+            for number, opening in zip(challenge.numbers, opened.openings, strict=True)
+        ]
+
+    def _names(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        count, profile = len(numbers), self.profile
+        devices = np.full(count, self.device, np.uint32)
+        unit = index_many(profile, devices, self.keys.of(np.zeros(count, np.int64)), numbers).astype(np.int64)
+        block = np.broadcast_to(profile.block_of_unit(unit), unit.shape)
+        keep, change, symbols = (
+            np.array([getattr(each, name) for each in profile.blocks], np.int64)[block]
+            for name in ("keep", "change", "outcomes")
+        )
+        return coins.coin_names(profile.id, devices, numbers, keep, change, symbols)
+
+    def _seeds_of(self, secret: bytes, numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        return coins.coin_seeds(np.repeat(_row(secret), len(numbers), axis=0), numbers)
+
+    def _seal(self, kind: int, number: int, body: bytes) -> bytes:
+        return coins.seal_message(self.keys.coin.tobytes(), kind, self.profile.id, self.device, number, body)
+
+
+def _row(data: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8).reshape(1, -1)
