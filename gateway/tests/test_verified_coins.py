@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from lab import MakeLab, harmony_profile, hashing_profile, krr_profile
 from verified import Talker, verified
@@ -28,3 +29,169 @@ def test_reports_count_once_their_coins_are_opened(make_lab: MakeLab, profile: o
     assert after.n == 20
     found = recount(lab.store, lab)
     assert found.agrees, found.differences
+
+
+def test_the_counted_answer_is_a_fair_coin_on_the_reading(make_lab: MakeLab) -> None:
+    """8 of 11 outcomes keep the answer, whatever masks and challenges are."""
+    lab = make_lab(verified(harmony_profile(1)), devices=1)
+    talker = Talker(lab)
+    for _ in range(30):
+        talker.ready()
+        talker.talk(talker.report(40, 1.0))
+        talker.finish()
+    (found,) = lab.estimates()
+    assert found.n == 1200
+    tally = lab.store.device_tallies(lab.profiles[0].id)
+    plus = int(tally.plus.sum())
+    assert abs(plus - 1200 * 8 / 11) < 4 * np.sqrt(1200 * 8 / 11 * 3 / 11)
+
+
+def test_reports_without_a_reading_need_no_coin(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    talker.talk([*talker.report(3, 0.5), *talker.report(2, missing=True), *talker.report(4, 0.5)])
+    counts = talker.finish()
+    assert counts["accepted"] == 7 and counts["no_reading"] == 2
+    assert recount(lab.store, lab).agrees
+
+
+def test_nothing_counts_before_every_coin_of_the_group_is_opened(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    talker.talk(talker.report(10, 0.5))
+    talker.ready()
+    lab.now += lab.store.bucket_seconds
+    talker.talk()
+    messages = talker.coins.messages()
+    openings = [message for message in messages if message[1] == 3]
+    assert len(openings) == 10
+    assert lab.send(openings[:-1]) == {}
+    later = talker.report(5, 0.5)
+    lab.now += lab.store.bucket_seconds
+    assert lab.send(later) == {} and lab.send([]) == {}, "the next group waits too"
+    (found,) = lab.estimates()
+    assert found.n == 0
+    assert lab.send(openings[-1:])["accepted"] == 10, "a late opening counts"
+
+
+def test_a_malformed_table_that_is_audited_exposes_the_device(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    coins = talker.coins
+    (commitment,) = coins.messages()
+    batch = coins._batches[0]
+    talker.talk()  # committed, and the audit is known
+    revealed = [number for number in batch.numbers if batch.revealed(number)]
+    wrong = bytearray(coins._seeds(batch))
+    wrong[16 * (len(revealed) - 1)] ^= 1  # a seed that is not that of the committed root
+    answer = coins._seal(2, batch.first, bytes(wrong))
+    assert lab.send([answer]) == {"coin": 1}
+    devices = lab.store.devices()
+    assert devices.withdrawn.tolist() == [1]
+    assert commitment[1] == 1
+
+
+def test_a_wrong_opening_exposes_the_device(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    talker.talk(talker.report(3, 0.5))
+    lab.now += lab.store.bucket_seconds
+    talker.talk()
+    challenge = talker.coins._challenges[1]
+    number = challenge.numbers[0]
+    opening = next(each for each in talker.coins.messages() if each[1] == 3)
+    body = bytearray(lab.profiles[0].opening_bytes)
+    forged = talker.coins._seal(3, number, bytes(body))
+    assert opening[1] == 3 and lab.send([forged]) == {"coin": 1}
+    (found,) = lab.estimates()
+    assert found.n == 0
+    assert recount(lab.store, lab).agrees
+
+
+def test_a_report_without_a_committed_coin_is_refused(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    assert lab.send(lab.frames(1, [5], 0.5)) == {"uncommitted": 1}
+    talker = Talker(lab)
+    talker.ready()
+    batch = talker.coins._batches[0]
+    revealed = next(number for number in batch.numbers if batch.revealed(number))
+    assert lab.send(talker.reports([revealed], 0.5)) == {"uncommitted": 1}
+    assert lab.store.devices().cause.tolist() in ([], [0]), "nobody is blamed"
+
+
+def test_two_reports_under_one_number_expose_the_device(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    number = next(talker.coins.free())
+    first = talker.reports([number], 1.0)
+    assert lab.send(first) == {}
+    assert lab.send(first) == {"redelivered": 1}
+    other = next(frame for frame in (talker.reports([number], -1.0) for _ in range(64)) if frame != first)
+    assert lab.send(other) == {"reused": 1}
+    assert lab.store.devices().withdrawn.tolist() == [1]
+
+
+def test_a_second_commitment_for_committed_numbers_is_ignored(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker, other = Talker(lab), Talker(lab)
+    talker.talk()
+    before = lab.store.read_coins(np.array([1]))[1][1]
+    lab.send(other.coins.messages())
+    after = lab.store.read_coins(np.array([1]))[1][1]
+    assert (before.committed, before.batches) == (after.committed, after.batches)
+
+
+def test_commitments_beyond_the_reserve_are_ignored(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    for _ in range(20):
+        talker.coins._make_batch()
+        talker.talk()
+    state = lab.store.read_coins(np.array([1]))[1][1]
+    assert talker.coins.reserve < state.free < talker.coins.reserve + 64 + 32
+
+
+def test_a_withheld_opening_holds_all_later_reports(make_lab: MakeLab) -> None:
+    """Falling silent after a bad challenge costs the device all that it sends later."""
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    talker.talk(talker.report(5, 1.0))
+    lab.now += lab.store.bucket_seconds
+    talker.hear()
+    for _ in range(5):
+        lab.now += lab.store.bucket_seconds
+        assert lab.send(talker.report(3, 1.0)) == {}
+    (found,) = lab.estimates()
+    assert found.n == 0
+    era, coins, held = lab.store.read_coins(np.array([1]))
+    assert len(held) == 20 and coins[1].asked > 0
+    assert era != bytes(8)
+
+
+def test_a_restored_database_begins_a_new_era(make_lab: MakeLab) -> None:
+    """A copy that is put back must not challenge again what a device has answered: all open batches are void."""
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    talker.talk(talker.report(5, 1.0))
+    era, _, held = lab.store.read_coins(np.array([1]))
+    assert len(held) == 5
+    lab.reopen()
+    talker.talk()
+    assert lab.store.read_coins(np.array([1]))[0] == era, "a restart is not a restore"
+    with lab.store.begin() as transaction:
+        transaction.renew_mark(transaction.mark + 1)  # another mark than the one beside the database, as a copy has
+    lab.reopen()
+    talker.talk()
+    later, coins, held = lab.store.read_coins(np.array([1]))
+    assert later[::-1] > era[::-1] and not len(held)
+    talker.ready()
+    talker.talk(talker.report(5, 1.0))
+    assert talker.finish()["accepted"] == 5
+    assert recount(lab.store, lab).agrees
+    assert coins[1].void > 0

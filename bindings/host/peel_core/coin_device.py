@@ -80,7 +80,7 @@ class CoinDevice:
     def reserve(self) -> int:
         """The approved numbers that it holds at least."""
         profile = self.profile
-        needed = max(_LEAST_RESERVE, -(-profile.number_quota * (profile.offline or 0) // profile.period))
+        needed = max(_LEAST_RESERVE, -(-profile.quota * (profile.offline or 0) // profile.period))
         return -(-needed // BATCH_NUMBERS) * BATCH_NUMBERS
 
     def free(self) -> Iterator[int]:

@@ -56,6 +56,8 @@ Bytes = npt.NDArray[np.uint8]
 Run = tuple[int, int]
 
 _LEAST_RESERVE = 2 * BATCH_NUMBERS
+_IN_FLIGHT = 2 * BATCH_NUMBERS
+"""Numbers beyond its reserve that a device may have, as reports that use others are under way."""
 _LONGEST = 65_535
 """The most numbers of a run, and from one run to the next."""
 _DUE_AT_ONCE = 1000
@@ -63,8 +65,8 @@ _DUE_AT_ONCE = 1000
 
 
 def reserve(profile: Profile) -> int:
-    """Return how many committed and unused numbers a device of this profile holds: whole batches, for `offline` seconds."""
-    needed = max(_LEAST_RESERVE, -(-profile.number_quota * (profile.offline or 0) // profile.period))
+    """Return how many numbers a device of this profile holds that may have a report: enough for `offline` seconds."""
+    needed = max(_LEAST_RESERVE, -(-profile.quota * (profile.offline or 0) // profile.period))
     return -(-needed // BATCH_NUMBERS) * BATCH_NUMBERS
 
 
@@ -177,8 +179,8 @@ class CoinDesk:
         taken = []
         for at, (device, first) in enumerate(zip(devices.tolist(), numbers.tolist(), strict=True)):
             state = self._devices[device]
-            unused = state.committed - state.reported
-            if first > state.committed and state.waiting is None and unused <= reserve(profile) and same[at]:
+            enough = state.free >= reserve(profile) + _IN_FLIGHT
+            if first > state.committed and state.waiting is None and not enough and same[at]:
                 state.committed = first + BATCH_NUMBERS - 1
                 state.batches.append(CoinBatch(first, 0, False))
                 taken.append(at)

@@ -119,6 +119,8 @@ class Engine:
         self.moment = GatewayTime()
         self._context: DecodeContext | None = None
         self._cache: StateCache | None = None
+        self._marked: int | None = None
+        """The time bucket in which the mark of the database was last renewed."""
 
     def load(self, registry: DeviceSource) -> None:
         """Use these devices, profiles and revocations from now on. Call again when they have changed.
@@ -165,23 +167,44 @@ class Engine:
             moment = advance(before, self._clock())
             transaction.take(taken)
             self._cache = None  # judging changes its states: without a commit they differ from the store's
+            if self._has_verified(self._context):
+                self._mark(transaction, moment)
             turn = _Turn(transaction, cache, self._policy, moment)
             # Replayed pieces left the quarantine: all that are still refused must go back.
             turn.screen(messages, opened, most_pieces=len(opened) if taken else MOST_PIECES)
         self._note_time(before, moment)
+        self._marked = moment.seen // 1000 // self._policy.bucket_seconds
         self._cache = cache
         if overdue:
             cache.note_checkpoint()
         return turn.report(len(messages), len(opened), time.perf_counter() - started)
 
     def challenge(self) -> BatchReport | None:
-        """Challenge the verified coins of reports whose time bucket has ended. Return None if no profile has verified coins.
+        """Challenge the verified coins of reports whose time bucket has ended. Return None if there are none.
 
-        Call it often, between two batches. Groups without a coin count at once.
+        Call it often, between two batches. It writes only if there is something to challenge.
         """
-        if self._context is None or not any(profile.verified for profile in self._context.keyring.profiles):
+        if self._context is None or not self._has_verified(self._context):
+            return None
+        if not self.store.has_due_coins(self._clock().wall // 1000):
             return None
         return self.process(MessageBatch.of([]))
+
+    @staticmethod
+    def _has_verified(context: DecodeContext) -> bool:
+        return any(profile.verified for profile in context.keyring.profiles)
+
+    def _mark(self, transaction: Transaction, moment: GatewayTime) -> None:
+        """Begin an era of verified coins in a new or restored database; renew the mark once per time bucket (SPEC section 13.5).
+
+        A database that was restored must not challenge again what its device has already answered.
+        """
+        if self._marked is None and not (any(transaction.era) and transaction.mark in self.store.marks()):
+            lost = transaction.begin_era(moment.seen // 1000)
+            transaction.renew_mark(self.store.next_mark(None))
+            _log.info("an era of verified coins begins; committed batches are void", held_reports_lost=lost)
+        elif self._marked is None or moment.seen // 1000 // self._policy.bucket_seconds != self._marked:
+            transaction.renew_mark(self.store.next_mark(transaction.mark))
 
     def receipts(self, senders: Senders) -> list[tuple[int, bytes]] | None:
         """Return receipts (specification, section 11) as device and payload; None before the first batch and after a failed one.
@@ -216,8 +239,7 @@ class Engine:
         assert self._cache is not None
         keyring = self._cache.context.keyring
         states = self._states(self._cache, senders.device)
-        with self.store.begin() as transaction:
-            era, coins, held = transaction.era, transaction.coins(senders.device), transaction.held(senders.device)
+        era, coins, held = self.store.read_coins(senders.device)
         receipts = []
         for at, device in enumerate(senders.device.tolist()):
             coin, mine = coins.get(device), held.at(held.device == device)

@@ -69,7 +69,7 @@ class CoinDevice:
     approved: int = 0
     """The first number of the newest batch that has passed its audit, or is void."""
     reported: int = 0
-    """The highest number with a stored report."""
+    """The highest number that has a stored report or is void."""
     challenges: int = 0
     """The number of challenges so far."""
     opened: int = 0
@@ -89,6 +89,15 @@ class CoinDevice:
     def waiting(self) -> CoinBatch | None:
         """The batch that waits for its audit."""
         return self.batches[-1] if self.batches and not self.batches[-1].approved else None
+
+    @property
+    def free(self) -> int:
+        """The count of numbers that may have a report and have none yet."""
+        return sum(
+            max(0, each.last - max(self.reported, each.first - 1))
+            - sum(number > self.reported for number in each.revealed)
+            for each in self.batches
+        )
 
     def batch_of(self, number: int) -> CoinBatch | None:
         """Return the batch of a number."""

@@ -127,6 +127,7 @@ class Ingest:
                 if batch and not self._store(batch):
                     self.abandoned = self._inbox.pending
                     return
+                self._challenge()
                 self._send_receipts()
                 if not batch and self._stopping.is_set():
                     return
@@ -218,6 +219,21 @@ class Ingest:
             if self._stopping.wait(backoff):
                 raise _StopAskedError
             backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
+
+    def _challenge(self) -> None:
+        """Challenge the verified coins of ended time buckets; while the store fails they wait."""
+        try:
+            report = self._engine.challenge()
+        except _ENDING:
+            raise
+        except _PASSING as error:
+            self._metrics.store_failed(error)
+            self._store_outage.note(error)
+            return
+        if report is not None:
+            self._alarm.on_exposed(report.exposed_devices)
+            self._receipts.add(report.senders)
+            self.generation += 1
 
     def _send_receipts(self) -> None:
         """Publish the receipts that are due; while the store cannot be read they stay due."""

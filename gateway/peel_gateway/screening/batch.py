@@ -113,7 +113,10 @@ def listen(
     before = cache.gather(senders)
     sealed = before.sealed.copy()
     sealed[at[layers.authenticated(opened, verdicts)]] = 1
-    states = _begin(replace(before, sealed=sealed), context, senders, lowest, moment)
+    heard = np.ones(len(senders), np.bool_)
+    if given is not None:
+        heard = np.bincount(at[order], given[order] == OPEN, len(senders)) > 0
+    states = _begin(replace(before, sealed=sealed), context, senders, lowest, heard, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, context, senders, moment)
     decoded, body = recalled or (layers.decode(opened, context.codewords), _bodies(messages, opened, speaking))
@@ -159,10 +162,13 @@ def _judge_seals(opened: Opened, slot: Slots, verdicts: Ints, cache: StateCache)
 
 
 def _begin(
-    states: DeviceStates, context: DecodeContext, senders: Slots, lowest: Ints, moment: GatewayTime
+    states: DeviceStates, context: DecodeContext, senders: Slots, lowest: Ints, heard: Bools, moment: GatewayTime
 ) -> DeviceStates:
-    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled."""
-    new = states.first_number == 0
+    """Begin the states of devices that are heard for the first time (since a pardon), at their lowest number that is not settled.
+
+    `heard` is False for devices of which there is no report that may enter the log.
+    """
+    new = (states.first_number == 0) & heard
     first = np.maximum(lowest, states.settled + 1)
     if new.any():
         states = _given_up(states, context, senders, np.where(new, first, 0), moment)

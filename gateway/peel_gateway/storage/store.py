@@ -434,6 +434,22 @@ class Store(Archive):
     """This store's partition, from 0."""
 
     @abc.abstractmethod
+    def read_coins(self, only: Ints) -> tuple[bytes, dict[int, CoinDevice], HeldReports]:
+        """Return the era, and the coins and held reports of devices."""
+
+    @abc.abstractmethod
+    def has_due_coins(self, now: int) -> bool:
+        """Return whether a group of verified coins is to be challenged by `now` (Unix seconds)."""
+
+    @abc.abstractmethod
+    def marks(self) -> frozenset[int]:
+        """Return the marks that this database may have. A copy that was put back has another."""
+
+    @abc.abstractmethod
+    def next_mark(self, former: int | None) -> int:
+        """Return a new mark, which is kept beside the database with the former one. Call it within a transaction that stores it."""
+
+    @abc.abstractmethod
     def begin(self) -> AbstractContextManager[Transaction]:
         """Open the only write transaction: it commits on a clean exit and rolls back on an exception."""
 

@@ -7,6 +7,7 @@ may be different processes. Readers see a snapshot and block nobody.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -37,6 +38,14 @@ def is_made(url: Secret, schema: str) -> bool:
     address = Address(url, schema)
     with translated(address.place), address.connect("peel looks", {}) as raw:
         return look(raw) is not None
+
+
+def _identity(connection: Connection) -> int:
+    """Return a number that changes when the database is restored: from a dump (the tables' ids) or from an archive (the timeline)."""
+    (row,) = connection.rows(
+        "SELECT system_identifier, timeline_id, 'made'::regclass::oid::bigint FROM pg_control_system(), pg_control_checkpoint()"
+    )
+    return int.from_bytes(hashlib.blake2b(repr(row).encode(), digest_size=7).digest(), "little")
 
 
 class Options(TypedDict, total=False):
@@ -203,6 +212,14 @@ class PostgresStore(SqlStore, PostgresArchive):
                 self._writer.end("ROLLBACK")
                 raise
             self._writer.end("COMMIT")
+
+    def marks(self) -> frozenset[int]:
+        with self._read() as connection:
+            return frozenset([_identity(connection)])
+
+    def next_mark(self, former: int | None) -> int:
+        (mark,) = self.marks()
+        return mark
 
     def _check_owner(self, raw: psycopg.Connection) -> None:
         """Raise `StoreLost` if the lease has a newer epoch. Runs under the writer lock, which a new owner takes too."""

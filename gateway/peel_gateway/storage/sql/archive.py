@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.coins import CoinDevice, HeldReports
 from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.tables import (
     BucketSpanTable,
@@ -26,6 +27,7 @@ from peel_gateway.model.tables import (
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables
 from peel_gateway.storage.sql.audit import read_audit, read_forfeited
+from peel_gateway.storage.sql.coins import read_coin_devices, read_due, read_era, read_held
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.migration import copy_archive
@@ -213,6 +215,14 @@ class SqlStore(SqlArchive, Store):
 
     def stores(self) -> Iterator[Store]:
         yield self
+
+    def read_coins(self, only: Ints) -> tuple[bytes, dict[int, CoinDevice], HeldReports]:
+        with self._read() as connection:
+            return read_era(connection), read_coin_devices(connection, only), read_held(connection, only)
+
+    def has_due_coins(self, now: int) -> bool:
+        with self._read() as connection:
+            return len(read_due(connection, now, 1)) > 0
 
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:

@@ -22,6 +22,7 @@ __all__ = [
     "pack_era",
     "read_coin_devices",
     "read_due",
+    "read_era",
     "read_held",
     "read_roots",
     "void_coins",
@@ -38,6 +39,12 @@ _BATCH = struct.Struct("<QIB")
 def pack_era(begin: int, salt: int) -> bytes:
     """Return an era (SPEC section 13.5): its begin in Unix seconds in the upper half, a random number in the lower."""
     return (begin << 32 | salt).to_bytes(ERA_BYTES, "little")
+
+
+def read_era(connection: Connection) -> bytes:
+    """Return the era of verified coins."""
+    meta = dict(connection.rows("SELECT key, value FROM {meta} AS meta WHERE key IN ('era', 'era_salt')"))
+    return pack_era(meta["era"], meta["era_salt"])
 
 
 def _packed(batches: Sequence[CoinBatch]) -> bytes:
@@ -142,7 +149,8 @@ def void_coins(connection: Connection) -> int:
 def _make_void(connection: Connection, states: Sequence[CoinDevice]) -> None:
     for state in states:
         state.void += sum(max(0, each.last - max(state.reported, each.first - 1)) for each in state.batches)
-        state.approved, state.opened = max(state.approved, state.committed), state.challenges
+        state.approved = state.reported = max(state.reported, state.committed)
+        state.opened = state.challenges
         state.batches, state.seed, state.asked, state.due = [], b"", 0, 0
         connection.delete("coin_batch", "device = ?", (state.device,))
         connection.delete("held", "device = ?", (state.device,))

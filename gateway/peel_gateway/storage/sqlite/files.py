@@ -12,13 +12,13 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from peel_gateway.files import new_file
+from peel_gateway.files import new_file, write_atomically
 from peel_gateway.storage.sqlite.connection import translated
 from peel_gateway.storage.store import StoreFailed, StoreLocked, StoreReplaced
 
@@ -28,11 +28,13 @@ __all__ = [
     "identify",
     "live_files",
     "own_files",
+    "read_marks",
     "refuse_replaced",
     "rename_database",
     "save_copy",
     "unused_name",
     "verify_files",
+    "write_marks",
 ]
 
 Identity = tuple[int, int]
@@ -60,11 +62,32 @@ def live_files(database: Path) -> tuple[Path, ...]:
 
 def own_files(database: Path) -> tuple[Path, ...]:
     """Return all names that belong to a database, whether the files exist or not."""
-    return *live_files(database), _beside(database, "-journal"), _lock_file(database)
+    return *live_files(database), _beside(database, "-journal"), _lock_file(database), _mark_file(database)
 
 
 def _lock_file(database: Path) -> Path:
     return _beside(database, ".lock")
+
+
+def _mark_file(database: Path) -> Path:
+    return _beside(database, ".mark")
+
+
+def read_marks(database: Path) -> frozenset[int]:
+    """Return the marks that the file beside a database has; none if it cannot be read."""
+    try:
+        return frozenset(map(int, json.loads(_mark_file(database).read_text(encoding="ascii"))))
+    except (OSError, ValueError, TypeError):
+        return frozenset()
+
+
+def write_marks(database: Path, marks: Sequence[int]) -> None:
+    """Replace the marks beside a database; they are on disk when this returns."""
+    path = _mark_file(database)
+    try:
+        write_atomically(path, json.dumps(list(marks)) + "\n")
+    except OSError as error:
+        raise StoreFailed(f"{path}: cannot be written: {error.strerror}; check the folder and the disk") from None
 
 
 def unused_name(database: Path, why: str) -> Path:

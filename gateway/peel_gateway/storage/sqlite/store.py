@@ -7,6 +7,7 @@ Readers see the last commit and block nobody.
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -24,10 +25,12 @@ from peel_gateway.storage.sqlite.files import (
     GatewayLock,
     identify,
     live_files,
+    read_marks,
     refuse_replaced,
     save_copy,
     unused_name,
     verify_files,
+    write_marks,
 )
 from peel_gateway.storage.sqlite.schema import find_damage, is_empty, make_tables
 from peel_gateway.storage.store import (
@@ -99,6 +102,14 @@ class SqliteStore(SqlStore):
 
     def verify_place(self) -> None:
         verify_files(self._opened)
+
+    def marks(self) -> frozenset[int]:
+        return read_marks(self.path)
+
+    def next_mark(self, former: int | None) -> int:
+        mark = secrets.randbits(62)
+        write_marks(self.path, [mark] if former is None else [former, mark])
+        return mark
 
     def size_bytes(self) -> int:
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
