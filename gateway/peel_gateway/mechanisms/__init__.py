@@ -67,7 +67,8 @@ class Questions:
     def bets(self) -> Bets:
         """Return the bets on the devices of the profile and their capital."""
         weights = [question.weight for question in self._profile.questions]
-        return bets_on([form.alphabet(block) for block, form in self._blocks], weights)
+        alphabets = [form.alphabet(block) for block, form in self._blocks]
+        return bets_on(alphabets, weights, verified=self._profile.verified)
 
     def called(self, bet: str, block: int | None, index: int) -> str:
         """Return the name of what a bet is about: a question, a unit of signs, a symbol or a category of a block."""

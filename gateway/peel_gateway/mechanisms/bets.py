@@ -414,7 +414,7 @@ class Alphabet:
         return self.odds.change / self.odds.total
 
 
-def bets_on(alphabets: Sequence[Alphabet], weights: Sequence[int] = ()) -> Bets:
+def bets_on(alphabets: Sequence[Alphabet], weights: Sequence[int] = (), *, verified: bool = False) -> Bets:
     """Return the bets of the table that a profile's blocks use, with their parameters.
 
     Parameters
@@ -423,16 +423,21 @@ def bets_on(alphabets: Sequence[Alphabet], weights: Sequence[int] = ()) -> Bets:
         One per block: a run of units with one coin.
     weights : sequence of int, optional
         Of each question of all blocks: a number assigns it with probability weight/sum. All alike where they are not given.
+    verified : bool
+        Whether coins are verified (SPEC section 13). Then there are no bets on coins, and those on questions have all the capital.
     """
     if not 1 <= len(alphabets) <= _MOST_BLOCKS:
         raise ValueError(f"a profile has 1 to {_MOST_BLOCKS} blocks of attributes with one coin, got {len(alphabets)}")
     questions = sum(alphabet.questions for alphabet in alphabets)
     kept = _checked_weights(weights, questions)
-    late = _questions(questions, kept, _row(_ASSIGNED_BY)["late: too many"])
+    row = _row(_ASSIGNED_BY)
+    late = _questions(questions, kept, row["late: too many"])
+    share = 1 / sum(row[name].total for name in _ASSIGNMENT) if verified else 1.0
+    blocks = [_bare(alphabet) if verified else _block(alphabet, len(alphabets)) for alphabet in alphabets]
     return Bets(
-        blocks=_numbered([_block(alphabet, len(alphabets)) for alphabet in alphabets]),
-        reports=_questions(questions, kept, _row(_ASSIGNED_BY)["reports: too many"]),
-        gaps=_questions(questions, kept, _row(_ASSIGNED_BY)["gaps: too many"]),
+        blocks=_numbered(blocks),
+        reports=_questions(questions, kept, row["reports: too many"].times(share)),
+        gaps=_questions(questions, kept, row["gaps: too many"].times(share)),
         late=late,
         late_share=0.0 if late is None else _LATE_SHARE,
     )
@@ -457,6 +462,11 @@ def _checked_weights(weights: Sequence[int], questions: int) -> tuple[int, ...]:
             f"at most {_MOST_WEIGHTED:,} questions can have weights, got {questions}. Leave the weights out."
         )
     return tuple(weights)
+
+
+def _bare(alphabet: Alphabet) -> Block:
+    """Return a block without bets on its coin, numbered as if it were the first."""
+    return Block(units=alphabet.units, questions=alphabet.questions, symbols=alphabet.symbols)
 
 
 def _block(alphabet: Alphabet, blocks: int) -> Block:

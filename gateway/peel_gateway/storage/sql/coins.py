@@ -43,7 +43,9 @@ def pack_era(begin: int, salt: int) -> bytes:
 
 def read_era(connection: Connection) -> bytes:
     """Return the era of verified coins."""
-    meta = dict(connection.rows("SELECT key, value FROM {meta} AS meta WHERE key IN ('era', 'era_salt')"))
+    meta: dict[str, int] = dict(
+        connection.rows("SELECT key, value FROM {meta} AS meta WHERE key IN ('era', 'era_salt')")
+    )
     return pack_era(meta["era"], meta["era_salt"])
 
 
@@ -71,8 +73,13 @@ def read_coin_devices(connection: Connection, only: Ints | None = None) -> dict[
             for row in connection.rows(f"{query} WHERE device IN ({marks})", chunk)
         ]
     return {
-        device: CoinDevice(device, *numbers, bytes(seed), _unpacked(device, bytes(batches)))
-        for device, *numbers, seed, batches in rows
+        row[0]: CoinDevice(
+            row[0],
+            **dict(zip(_NUMBERS, row[1:], strict=False)),
+            seed=bytes(row[-2]),
+            batches=_unpacked(row[0], bytes(row[-1])),
+        )
+        for row in rows
     }
 
 
