@@ -15,6 +15,7 @@ from peel_core import Profile, ProfileError, choice, load_profile, parse_profile
 from peel_core.kinds import KINDS, Attribute
 from peel_core.odds import variance_cost
 from peel_core.primitives import MAX_WIDTH
+from peel_core.profile import BATCH_NUMBERS
 from peel_gateway.exits import Exit
 from peel_gateway.planning.outlook import advice
 from peel_gateway.planning.task import Subject, Task
@@ -47,6 +48,15 @@ def profile() -> None:
 @click.option("--quota", default=60, show_default=True, help="Report numbers in any window of a period.")
 @click.option("--period", default=3600, show_default=True, help="Period in seconds.")
 @click.option("--lifetime", type=int, help="Report numbers over a device's whole life; by default without limit.")
+@click.option(
+    "--verify/--no-verify",
+    default=False,
+    show_default=True,
+    help="Verify coins: no device can bias them. Needs a downlink.",
+)
+@click.option(
+    "--offline", type=int, help="Seconds that a device can report without a gateway, with --verify; 3 hours by default."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(
     path: Path,
@@ -57,6 +67,8 @@ def new(
     quota: int,
     period: int,
     lifetime: int | None,
+    verify: bool,
+    offline: int | None,
     force: bool,
 ) -> None:
     """Write a new profile to PATH, with a seed found by search.
@@ -81,6 +93,8 @@ def new(
         quota=quota,
         period=period,
         lifetime=lifetime,
+        verify=verify,
+        offline=offline,
         width=width,
     )
     text = _searched(draft)
@@ -195,10 +209,21 @@ def _facts(loaded: Profile) -> dict[str, Any]:
         "epsilon_per_window": round(loaded.epsilon * loaded.quota, 3),
         "epsilon_per_day": round(loaded.epsilon * _most_numbers(loaded, 86400), 3),
         "lifetime": loaded.lifetime,
+        "verify": _verify_facts(loaded),
         "epsilon_per_lifetime": None if loaded.lifetime is None else round(loaded.epsilon * loaded.lifetime, 3),
         "attributes": [_attribute_facts(loaded, place) for place in range(len(loaded.attributes))],
         "readings": _reading_facts(loaded),
     }
+
+
+def _verify_facts(loaded: Profile) -> str:
+    """Return what verified coins mean for a device."""
+    if not loaded.verified:
+        return "no: coins are judged by statistics"
+    return (
+        f"{loaded.audits} of {BATCH_NUMBERS} numbers are audited; approved numbers last {loaded.offline} s without a gateway; "
+        f"a report counts one time bucket and a round trip later"
+    )
 
 
 def _attribute_facts(loaded: Profile, place: int) -> dict[str, Any]:

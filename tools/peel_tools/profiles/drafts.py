@@ -58,6 +58,9 @@ class Draft:
     quota: int = 60
     period: int = 3600
     lifetime: int | None = None
+    verify: bool = False
+    offline: int | None = None
+    """Seconds; None for the default of verified coins."""
     width: int | None = None
     progress: Callable[[int], None] = field(default=lambda tried: None, compare=False)
     """Called for each seed that was tried."""
@@ -79,9 +82,17 @@ class Draft:
             if self.lifetime is None
             else f"lifetime = {self.lifetime}  # report numbers over a device's whole life\n"
         )
+        verify = (
+            "verify = true      # coins are committed to, audited and opened (SPEC section 13)\n" if self.verify else ""
+        )
+        offline = (
+            ""
+            if self.offline is None
+            else f"offline = {self.offline}     # seconds that approved numbers last without a gateway\n"
+        )
         head = _TEMPLATE.format(
             name=self.name, epsilon=self.epsilon, width=width, seed=seed, quota=self.quota, period=self.period,
-            lifetime=lifetime,
+            lifetime=lifetime + verify + offline,
         )  # fmt: skip
         return head + "".join(map(attribute_text, self.attributes))
 
