@@ -469,8 +469,10 @@ def _fitting(runs: Sequence[tuple[int, int, int]]) -> int:
 def coin_receipt(key: bytes, era: bytes, settled: Receipt, state: CoinDevice, held: HeldReports) -> bytes:
     """Return the receipt of a device with verified coins (SPEC section 13.3)."""
     waiting = state.waiting
-    asked = [list(row) for row in zip(*(column.tolist() for column in vars(held).values()), strict=True)]
-    asked = [row for row in asked if row[_CHALLENGE] == state.challenges and state.seed]
+    asked: list[list[int]] = []
+    if state.seed:
+        chosen = held.at(held.challenge == state.challenges)
+        asked = [list(row) for row in zip(*(column.tolist() for column in vars(chosen).values()), strict=True)]
     return write_coin_receipt(
         key,
         state.device,

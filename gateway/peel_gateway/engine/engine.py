@@ -30,7 +30,7 @@ from peel_gateway.screening.device_tests import bases
 from peel_gateway.screening.e_process import DamagedTestState
 from peel_gateway.screening.judge import ExposedDevice, judge
 from peel_gateway.screening.layers import OPEN, Decoded, Policy
-from peel_gateway.screening.numbers import ack_ranges_of, enter, unseen, used_numbers
+from peel_gateway.screening.numbers import UsedNumbers, ack_ranges_of, enter, unseen, used_numbers
 from peel_gateway.screening.precheck import MOST_PIECES, precheck
 from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, states_of
 from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
@@ -240,15 +240,21 @@ class Engine:
         keyring = self._cache.context.keyring
         states = self._states(self._cache, senders.device)
         era, coins, held = self.store.read_coins(senders.device)
+        seen = _with_held(used_numbers(states), senders.device, coins, held)
+        highest = np.minimum(senders.lowest, seen.last_number)
+        said = ack_ranges_of(seen, highest)
+        ends = np.searchsorted(held.device, senders.device, side="right")
+        committed = np.array([coins[d].committed if d in coins else 0 for d in senders.device.tolist()], np.int64)
+        bundle = keyring.find(senders.device, np.maximum(committed, 1))
         receipts = []
+        begin = run = 0
         for at, device in enumerate(senders.device.tolist()):
-            coin, mine = coins.get(device), held.at(held.device == device)
-            if coin is None:
-                continue
-            (place,) = keyring.find([device], [coin.committed])
-            if place >= 0:
-                settled = _settled(states.at(np.array([at])), mine, coin, int(senders.lowest[at]))
-                receipts.append((device, coin_receipt(keyring.keys.receipt[place].tobytes(), era, settled, coin, mine)))
+            mine, begin = slice(begin, int(ends[at])), int(ends[at])
+            runs, run = said.runs[run : int(said.run_ends[at])], int(said.run_ends[at])
+            if device in coins and bundle[at] >= 0:
+                settled = Receipt(int(said.upto[at]), tuple((first, last) for first, last in runs.tolist()))
+                key = keyring.keys.receipt[bundle[at]].tobytes()
+                receipts.append((device, coin_receipt(key, era, settled, coins[device], held.at(mine))))
         return receipts
 
     def _states(self, cache: StateCache, devices: DeviceIds) -> DeviceStates:
@@ -477,18 +483,27 @@ class _Turn:
         )
 
 
-def _settled(states: DeviceStates, held: HeldReports, coin: CoinDevice, lowest: int) -> Receipt:
-    """Return what a receipt acknowledges to a device with verified coins: numbers in the log, held ones, and revealed ones below them."""
-    seen = used_numbers(states)
-    highest = max(int(held.number.max(initial=0)), int(seen.last_number[0]))
-    revealed = [n for batch in coin.batches if batch.approved for n in batch.revealed if n < highest]
-    numbers = np.array(sorted({*held.number.tolist(), *revealed}), np.int64)
-    here = Positions(np.zeros(len(numbers), np.int64))
-    fresh = unseen(seen, here, numbers)
-    if fresh.any():
-        seen = enter(seen, Positions(here[fresh]), numbers[fresh])
-    said = ack_ranges_of(seen, np.array([min(lowest, highest)], np.int64))
-    return Receipt(int(said.upto[0]), tuple((int(first), int(last)) for first, last in said.runs))
+def _with_held(
+    seen: UsedNumbers, devices: DeviceIds, coins: Mapping[int, CoinDevice], held: HeldReports
+) -> UsedNumbers:
+    """Add what a receipt acknowledges besides the numbers in the log: held ones, and revealed ones below the highest."""
+    highest = seen.last_number.copy()
+    at = np.searchsorted(devices, held.device)
+    np.maximum.at(highest, at, held.number)
+    pairs = [
+        (place, number)
+        for place, (device, most) in enumerate(zip(devices.tolist(), highest.tolist(), strict=True))
+        if device in coins
+        for batch in coins[device].batches
+        if batch.approved and batch.last > seen.low_water[place]
+        for number in batch.revealed
+        if number < most
+    ]
+    revealed = np.array(pairs, np.int64).reshape(-1, 2)
+    where = Positions(np.concatenate([at, revealed[:, 0]]))
+    numbers = np.concatenate([held.number, revealed[:, 1]])
+    fresh = unseen(seen, where, numbers)
+    return enter(seen, Positions(where[fresh]), numbers[fresh]) if fresh.any() else seen
 
 
 def _held_reports(batch: Batch, context: DecodeContext, rows: Ints) -> HeldReports:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +54,7 @@ class CoinBatch:
         """Return whether a number of the batch is one of the audited."""
         return bool(self.audit >> (number - self.first) & 1)
 
-    @property
+    @cached_property
     def revealed(self) -> list[int]:
         """Its audited numbers."""
         return [self.first + place for place in range(BATCH_NUMBERS) if self.audit >> place & 1]
@@ -128,7 +129,7 @@ class HeldReports:
     def __len__(self) -> int:
         return len(self.device)
 
-    def at(self, rows: npt.NDArray[np.bool_] | Ints) -> HeldReports:
+    def at(self, rows: npt.NDArray[np.bool_] | Ints | slice) -> HeldReports:
         """Return some rows."""
         return HeldReports(**{name: column[rows] for name, column in vars(self).items()})
 
