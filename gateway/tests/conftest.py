@@ -17,6 +17,7 @@ from peel_core import Profile
 from peel_tools.servers.postgres import PostgresServer
 
 ON_ALL_DATABASES = {
+    "test_verified_coins.py",
     "test_bundles.py",
     "test_engine.py",
     "test_engine_crash.py",
