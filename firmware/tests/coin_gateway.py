@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -148,6 +149,7 @@ class Gateway:
         revealed = row.numbers(first, revealed=True)
         seeds = np.frombuffer(body, np.uint8).reshape(self.audits, 16)
         places = np.array(revealed) - first
+        assert not [number for number in revealed if (0, number) in self.frames], "the seed of a reported number"
         assert np.array_equal(coin_roots(self.names(revealed), seeds), row.roots[places])
         row.approved = True
 
@@ -228,6 +230,10 @@ class Gateway:
         return next((first for first, row in self.batches.items() if not row.approved and not row.void), None)
 
     # Tools
+
+    def fork(self) -> Gateway:
+        """Return a gateway with the same state that shares nothing that changes."""
+        return copy.deepcopy(self, {id(self.config): self.config, id(self._codewords): self._codewords})
 
     def first_of(self, number: int) -> int:
         """Return the first number of a number's batch."""

@@ -45,11 +45,13 @@ def verified(**changes: Any) -> Config:
 class World:
     """A device, its flash and its gateway. It can be started again at any time."""
 
-    def __init__(self, core: ModuleType, files: MemoryFiles | None = None, **changes: Any) -> None:
+    def __init__(
+        self, core: ModuleType, files: MemoryFiles | None = None, gateway: Gateway | None = None, **changes: Any
+    ) -> None:
         self.core = core
         self.files = files or MemoryFiles()
-        self.config = verified(**changes)
-        self.gateway = Gateway(self.config)
+        self.config = gateway.config if gateway else verified(**changes)
+        self.gateway = gateway or Gateway(self.config)
         self.board = QuickBoard()
         self.boot()
 
