@@ -6,19 +6,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import paho.mqtt.client as paho
 import pytest
 from coin_gateway import DirectLink, Gateway
 from paho.mqtt.enums import CallbackAPIVersion
-from test_coins import QuickBoard, World, verified
+from test_coins import VERIFIED, QuickBoard, World, verified
 
-from host_board import HostBoard
+from host_board import HostBoard, bundle
 from peel_core.coins import AUDIT_ANSWER, COMMITMENT, OPENING
 from peel_core.topics import device_topic
 from peel_device.app import AWAKE_MS, App
+from peel_tools.device.flash import Changes, Flash
+from peel_tools.device.process import DeviceProcess
+from peel_tools.flashing.device_files import find_sources
 from peel_tools.servers.broker import Broker
 from power_cut import MemoryFiles
 
@@ -151,3 +156,26 @@ def test_over_a_real_broker(core: ModuleType, broker: Broker, behind_broker: Bro
         assert (app.link.faults, app.lost, app.refused_receipts) == (0, 0, 0)
         app.link.stop()
     assert not behind_broker.gateway.refused
+
+
+def test_on_micropython_killed_at_any_moment(
+    broker: Broker, behind_broker: BrokerGateway, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """The unix port with the core built in. The gateway asserts that no answer changes, and that all are right."""
+    flash = Flash(tmp_path / "flash")
+    changes = VERIFIED | {"mqtt__port": broker.port, "interval_s": 0.01, "profile__quota": 100_000}
+    flash.install(bundle(**changes), find_sources(), Changes())
+    process = DeviceProcess(flash, micropython=True)
+    gateway, deadline = behind_broker.gateway, time.monotonic() + 120
+    for life in range(12):
+        process.start()
+        wanted = len(gateway.counted) + (30 if life % 3 == 2 else 0)
+        end = time.monotonic() + rng.uniform(0.05, 1)
+        while len(gateway.counted) < wanted or time.monotonic() < end:
+            assert behind_broker.failure is None, behind_broker.failure
+            assert time.monotonic() < deadline, process.log()
+            time.sleep(0.01)
+        process.kill()
+        assert "Traceback" not in process.log(), process.log()
+    assert not gateway.refused
+    assert len(gateway.counted) > 120
