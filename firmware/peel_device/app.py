@@ -14,6 +14,7 @@ A power cut between two steps skips a number or repeats a frame. Neither harms p
 """
 
 from peel_device import VERSION
+from peel_device.coin_files import retire
 from peel_device.entropy import Entropy
 from peel_device.errors import EntropyError
 from peel_device.ledger import Ledger, block_size
@@ -117,9 +118,7 @@ class App:
         if self.coins is not None:
             coins = self.coins
             self._with_room(lambda: coins.start(first, self.ledger.applied(first)))
-        elif self._files.read(self._coins_folder + "/state.0") is not None:
-            from peel_device.coins import retire
-
+        else:
             retire(self._files, self._coins_folder, self.outbox)
 
     def _start_messages(self, coins: "Coins", woke: bool) -> None:

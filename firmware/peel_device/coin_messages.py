@@ -84,7 +84,7 @@ class Messages:
         self._told, self._answered = self._telling, self._answering
 
     def _batch_state(self) -> int:
-        """Return a number for the batch that is not approved and for what is to be sent of it; 0 if there is none."""
+        """Return a number for the batch that is not approved and for what is to be sent of it, or 0."""
         batch = self._coins.unapproved
         return 0 if batch is None else batch.first * 4 + (AUDIT_ANSWER if batch.audit else COMMITMENT)
 

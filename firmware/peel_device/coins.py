@@ -28,10 +28,11 @@ Files in the folder, each with a checksum:
 All but `b` are written twice, to two files. A power cut during the first write leaves the old record, on which nothing
 was sent. Later damage to one file leaves the other.
 
-Flash wear per batch of 32 numbers: 8 records of up to 40 bytes, 2 of 116, and 5 files removed. Per challenge: 2 records
-of 304 bytes, and 2 of 27 bytes for each batch that it touches.
+Flash wear per batch of 32 numbers: 6 files of up to 37 bytes and 2 of 116 bytes written, 3 removed. Per challenge: 2
+files of 304 bytes, and 2 of 27 bytes for each batch that it touches.
 """
 
+from peel_device.coin_files import BATCH, BATCH_BYTES, ROOT_PART, SECRET_BYTES, STATE, discard, first_of, overwrite
 from peel_device.coin_receipt import CHALLENGE_RUNS_MAX, read_runs
 from peel_device.errors import StorageError
 from peel_device.kinds import table_size
@@ -47,15 +48,10 @@ if TYPE_CHECKING:
     from peel_device.outbox import Outbox
     from peel_device.receipt import Run
 
-BATCH = 32
 BATCHES_MAX = 128  # at about 100 bytes of RAM each
 RESERVE_MIN = 64
 GIVE_UP = 1024
-STATE = "/state"
 _ALL = 0xFFFFFFFF
-_SECRET = 16
-_ROOT_PART = 3
-_BATCH_BYTES = _SECRET + BATCH * _ROOT_PART
 _STATE_SIZES = (6, 6, 8, 6)  # floor, next, era, approved
 _AUDIT_SIZES = (8, 4, 4)  # era, audit, challenged numbers
 _CHALLENGE_SIZES = (8, 6, 16, 1)  # era, count, seed, runs; then the first number and the runs as in a receipt
@@ -204,7 +200,7 @@ class Coins:
         return ended and self.unapproved is None and not self.approved(start)
 
     def highest_used(self, settled: "list[Run]") -> int:
-        """Return the highest settled number that had or can have a report, as far as this flash knows; 0 if there is none.
+        """Return the highest settled number that had or can have a report, as far as this flash knows, or 0.
 
         Gateways may count revealed and void numbers as settled. No report will have such a number.
         """
@@ -242,8 +238,8 @@ class Coins:
     def make_batch(self, start: int, random: "Callable[[int], bytes]") -> None:
         """Make the next batch, above all others and not below `start`. It is on flash when this returns."""
         batch = Batch(max(self._next, start), 0, 0)
-        secret = random(_SECRET)
-        parts = b"".join([self._root(secret, batch.first + place)[:_ROOT_PART] for place in range(BATCH)])
+        secret = random(SECRET_BYTES)
+        parts = b"".join([self._root(secret, batch.first + place)[:ROOT_PART] for place in range(BATCH)])
         try:
             self._files.write(self._path(batch.first), sealed(secret + parts))
         except OSError:
@@ -324,7 +320,7 @@ class Coins:
         return True
 
     def foreign(self, receipt: "CoinReceipt") -> int:
-        """Return the last number of a batch that the receipt names and this flash never made; 0 if there is none."""
+        """Return the last number of a batch that the receipt names and this flash never made, or 0."""
         newest = max(receipt.approved, receipt.audit_first)
         return newest + BATCH - 1 if newest >= self._next else 0
 
@@ -417,8 +413,9 @@ class Coins:
         self._batches = []
         firsts, audited = [], []
         for name in self._files.names(self._folder):
-            if name[0] == "b" and len(name) == 13:
-                firsts.append(int(name[1:], 16))
+            first = first_of(name)
+            if first is not None:
+                firsts.append(first)
             elif name[0] == "s" and len(name) == 15:
                 audited.append(int(name[1:13], 16))
         for first in sorted(firsts):
@@ -442,8 +439,9 @@ class Coins:
         era = self.era
         if record is not None:
             era, batch.audit, batch.challenged = _unpack(record, _AUDIT_SIZES)
+        # Only the newest batch waits for its audit. An older one has lost it, and one above `next` was never committed.
         lost = not batch.audit and (first <= self._approved or first + BATCH != self._next)
-        if lost or era != self.era or first < self._floor or first >= self._next or self._record(batch) is None:
+        if lost or era != self.era or first < self._floor or self._record(batch) is None:
             self._void(batch)
         else:
             self._batches.append(batch)
@@ -500,7 +498,7 @@ class Coins:
             record = unsealed(self._files.read(self._path(batch.first)) or b"")
         except OSError:
             record = None  # worn flash
-        if record is None or len(record) != _BATCH_BYTES or record[:_SECRET] == bytes(_SECRET):
+        if record is None or len(record) != BATCH_BYTES or record[:SECRET_BYTES] == bytes(SECRET_BYTES):
             self._void(batch)
             return None
         self._held = batch.first, record
@@ -508,7 +506,7 @@ class Coins:
 
     def _void(self, batch: Batch) -> None:
         """Close a batch: drop its frames, overwrite its secret and remove its files."""
-        _discard(self._outbox, batch.first)
+        discard(self._outbox, batch.first)
         self._batches = [each for each in self._batches if each.first != batch.first]
         self._erase(batch.first)
 
@@ -517,7 +515,7 @@ class Coins:
         self._feed()
         self._held = None
         path = self._path(first)
-        _overwrite(self._files, path)
+        overwrite(self._files, path)
         for each in (path, "%s/s%012x.0" % (self._folder, first), "%s/s%012x.1" % (self._folder, first)):
             try:
                 self._files.remove(each)
@@ -534,35 +532,11 @@ class Coins:
         return None
 
     def _seed(self, secret: bytes, number: int) -> bytes:
-        return self._core.stream(secret[:_SECRET], number.to_bytes(6, "little") + bytes(10), 16)
+        return self._core.stream(secret[:SECRET_BYTES], number.to_bytes(6, "little") + bytes(10), 16)
 
     def _root(self, secret: bytes, number: int) -> bytes:
         self._feed()  # a root takes some 20 ms on a Pico
         return self._core.coin_root(self._core.coin_name(self._encoder, number), self._seed(secret, number))
-
-
-def retire(files: "Files", folder: str, outbox: "Outbox") -> None:
-    """Remove the batches of an earlier bundle, now that the profile is not verified, and drop their frames."""
-    for name in files.names(folder):
-        if name[0] == "b" and len(name) == 13:
-            _discard(outbox, int(name[1:], 16))
-            _overwrite(files, folder + "/" + name)
-    for name in sorted(files.names(folder), reverse=True):  # `state.0` last: it says that there is something to remove
-        if name != STATE[1:] + ".0":
-            files.remove(folder + "/" + name)
-    files.remove(folder + STATE + ".0")
-
-
-def _discard(outbox: "Outbox", first: int) -> None:
-    outbox.discard(lambda number: first <= number < first + BATCH)
-
-
-def _overwrite(files: "Files", path: str) -> None:
-    try:
-        if files.read(path) is not None:
-            files.write(path, sealed(bytes(_BATCH_BYTES)))
-    except OSError:
-        pass  # a full or worn flash: removing the file must do
 
 
 def reserve_size(quota: int, period: int, offline: int, audits: int) -> int:
@@ -582,8 +556,8 @@ def opening_bytes(table: int) -> int:
 
 
 def _matches(record: bytes, place: int, root: bytes) -> bool:
-    at = _SECRET + place * _ROOT_PART
-    return root[:_ROOT_PART] == record[at : at + _ROOT_PART]
+    at = SECRET_BYTES + place * ROOT_PART
+    return root[:ROOT_PART] == record[at : at + ROOT_PART]
 
 
 def _ones(bits: int) -> int:

@@ -42,8 +42,10 @@ def _torn(old: bytes | None, new: bytes) -> Iterator[bytes]:
 
 
 def finish(world: World) -> None:
-    """Run until the gateway has opened all that it has stored."""
-    world.run(25, bucket=5)
+    """Run for some time, and then without reports until the gateway has opened all that it has stored."""
+    world.run(15, bucket=5)
+    world.app._starved = False
+    world.app._due = 1 << 60
     for _ in range(20):
         world.gateway.end_bucket()
         world.app.step()

@@ -329,6 +329,42 @@ def test_a_number_that_nobody_challenges_is_given_up(world: World) -> None:
     assert len(world.secrets()) < 10
 
 
+class CountingFiles(MemoryFiles):
+    """Counts writes and removals in the folder of coins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+        self.removed = 0
+
+    def write(self, path: str, data: bytes) -> None:
+        if path.startswith(FOLDER):
+            self.sizes.append(len(data))
+        super().write(path, data)
+
+    def remove(self, path: str) -> None:
+        self.removed += path.startswith(FOLDER) and path in self.kept
+        super().remove(path)
+
+
+def test_the_flash_wears_as_little_as_documented(core: ModuleType) -> None:
+    files = CountingFiles()
+    world = World(core, files)
+    world.run(100)
+    del files.sizes[:]
+    files.removed = 0
+    batches, opened = len(world.gateway.batches), world.gateway.opened
+    world.run(720, bucket=20)
+    batches, opened = len(world.gateway.batches) - batches, world.gateway.opened - opened
+    assert batches == 30
+    assert abs(files.sizes.count(116) - 2 * batches) <= 2
+    assert abs(files.sizes.count(37) - 4 * batches) <= 2
+    assert abs(files.sizes.count(304) - 2 * opened) <= 2
+    assert 2 * (batches + opened) - 4 <= files.sizes.count(27) <= 2 * batches + 4 * opened
+    assert abs(files.removed - 3 * batches) <= 3
+    assert set(files.sizes) == {27, 37, 116, 304}
+
+
 def test_a_full_flash_loses_reports_and_nothing_else(core: ModuleType) -> None:
     files = FullFiles(6000)
     world = World(core, files)
@@ -374,6 +410,49 @@ def test_one_damaged_copy_changes_nothing(world: World) -> None:
     world.boot()
     world.run(60)
     assert not world.gateway.refused
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["one file", "both copies"])
+def test_damage_to_any_file_breaks_no_rule(world: World, both: bool) -> None:
+    """Each file is altered or lost, with its copy or alone. The gateway asserts that no answer changes."""
+    world.run(64)
+    world.gateway.end_bucket()
+    world.app.link.tend()
+    whole, gateway = dict(world.files.kept), world.gateway
+    paths = sorted(path for path in whole if path.startswith(FOLDER))
+    names = {path.partition(".")[0] for path in paths} if both else set(paths)
+    assert len(names) > 6
+    for name in names:
+        for damaged in (None, b"", b"\xff" * 40):
+            world.files, world.gateway = MemoryFiles(whole), gateway.fork()
+            for path in [path for path in paths if path.startswith(name)]:
+                if damaged is None:
+                    del world.files.kept[path]
+                else:
+                    world.files.kept[path] = damaged
+            try:
+                world.boot()
+            except StorageError:
+                assert both
+                assert "state" in name
+                continue
+            world.run(12, bucket=3)
+
+
+def test_a_lost_audit_is_not_replaced_by_another(world: World) -> None:
+    world.run(60)
+    first = max(number for number in world.secrets() if number in world.gateway.batches)
+    for damaged in (None, b"rotten"):
+        for slot in (0, 1):
+            path = f"{FOLDER}s{first:012x}.{slot}"
+            if damaged is None:
+                del world.files.kept[path]
+            else:
+                world.files.kept[path] = damaged
+        world.boot()
+        assert first not in world.secrets()
+        world.run(60)
+        first = max(number for number in world.secrets() if number in world.gateway.batches)
 
 
 def test_a_damaged_batch_is_void(world: World) -> None:

@@ -314,7 +314,9 @@ def test_attacks_on_one_kind_of_a_mixed_profile_are_exposed(name: str, kind: str
     trial = play(DATA, MIXED_AIMS[kind], attack, QUICK, seed=1)
     assert attack.layer is not None
     assert trial.exposure == 1 and trial.attackers_exposed == trial.attackers == 1
-    assert trial.by_layer()[attack.layer.label] > 0.05  # the layer sees the share of reports that one of many questions has
+    assert (
+        trial.by_layer()[attack.layer.label] > 0.05
+    )  # the layer sees the share of reports that one of many questions has
     assert trial.honest_refused == trial.honest_exposed == 0 and trial.shifts.after == 0
 
 
