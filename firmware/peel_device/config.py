@@ -8,7 +8,7 @@ import json
 
 from peel_device import checks, sensors
 from peel_device.errors import ConfigError
-from peel_device.kinds import blocks_of, by_reading, read_attributes
+from peel_device.kinds import blocks_of, by_reading, read_attributes, table_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ BOARDS = ("pico", "pico_w", "esp32", "qemu", "host")
 TRANSPORTS = ("wifi", "uart")
 SLEEPS = ("none", "light", "deep")
 CONFIRMS = ("gateway", "broker")
+AUDITS = (8, 16)
+TABLE_MAX = 64  # outcomes of a verified coin
 
 
 class Profile:
@@ -37,6 +39,8 @@ class Profile:
         self.quota: int = given["quota"]
         self.period: int = given["period"]
         self.lifetime: int | None = given["lifetime"]
+        self.audits: int | None = given["audits"]
+        self.offline: int | None = given["offline"]
         self.attributes: "list[Attribute]" = given["attributes"]
         self.about = by_reading("profile.attributes", self.attributes)
         # In the order of the profile: MicroPython's dictionaries have none.
@@ -48,6 +52,19 @@ class Profile:
             raise ConfigError("profile.width", "must be at least the number of symbols, %d" % self.columns)
         if len(self.blocks) > BLOCKS_MAX:
             raise ConfigError("profile.attributes", "must not make more than %d blocks" % BLOCKS_MAX)
+        _check_coins(self)
+
+
+def _check_coins(profile: Profile) -> None:
+    """Check the keys of a profile with verified coins (SPEC section 13)."""
+    if (profile.audits is None) != (profile.offline is None):
+        raise ConfigError("profile.offline", "must be given exactly if profile.audits is")
+    if profile.audits is None:
+        return
+    if profile.audits not in AUDITS:
+        raise ConfigError("profile.audits", "must be 8 or 16")
+    if any(table_size(block) > TABLE_MAX for block in profile.blocks):
+        raise ConfigError("profile.attributes", "must have tables of at most %d outcomes to be verified" % TABLE_MAX)
 
 
 class Mqtt:
@@ -88,6 +105,7 @@ class Config:
         self.seal_key: checks.Secret = given["seal_key"]
         self.index_key: checks.Secret = given["index_key"]
         self.receipt_key: checks.Secret = given["receipt_key"]
+        self.coin_key: checks.Secret = given["coin_key"]
         self.seed: checks.Secret = given["seed"]
         self.first_number: int = given["first_number"]
         self.last_number: int = given["last_number"]
@@ -105,6 +123,8 @@ class Config:
         self.sensors = _sensors(given["sensors"], self.profile)
         if self.interval_ms < 0:
             raise ConfigError("interval_s", "must not be negative")
+        if self.confirm == "broker" and self.profile.audits is not None:
+            raise ConfigError("confirm", "must be gateway: a broker cannot audit or challenge verified coins")
 
     @property
     def name(self) -> str:
@@ -178,6 +198,8 @@ _PROFILE: "dict[str, checks.Check]" = {
 }
 _PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "lifetime": (checks.integer(1, (1 << 48) - 1), None),
+    "audits": (checks.integer(AUDITS[0], AUDITS[-1]), None),
+    "offline": (checks.integer(1, 100000000), None),
 }
 _MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
 _MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
@@ -195,6 +217,7 @@ _BUNDLE: "dict[str, checks.Check]" = {
     "seal_key": checks.secret_hex(16),
     "index_key": checks.secret_hex(16),
     "receipt_key": checks.secret_hex(16),
+    "coin_key": checks.secret_hex(16),
     "profile": lambda key, value: Profile(value),
     "mqtt": lambda key, value: Mqtt(value),
     "sensors": checks.table,

@@ -70,10 +70,27 @@ class Core(Protocol):
     def drbg_bytes(self, drbg: bytearray, n: int, /) -> bytes: ...
 
     def encode(
-        self, out: bytearray, encoder: bytearray, drbg: bytearray, number: int, readings: list[int], /
+        self,
+        out: bytearray,
+        encoder: bytearray,
+        drbg: bytearray,
+        number: int,
+        readings: list[int],
+        coin_seed: bytes | None = None,
+        /,
     ) -> int: ...
 
     def hash(self, label: bytes, data: bytes, n: int, /) -> bytes: ...
+
+    def stream(self, key: bytes, nonce: bytes, n: int, /) -> bytes: ...
+
+    def seal(self, key: bytes, nonce: bytes, ad: bytes, text: bytes, /) -> bytes: ...
+
+    def coin_name(self, encoder: bytearray, number: int, /) -> bytes: ...
+
+    def coin_root(self, name: bytes, seed: bytes, /) -> bytes: ...
+
+    def coin_open(self, name: bytes, seed: bytes, index: int, /) -> tuple[bytes, bytes]: ...
 
 
 class Bus(Protocol):

@@ -228,3 +228,9 @@ def blocks_of(attributes: "list[Attribute]") -> "list[Block]":
             questions += blocks.pop()[2]
         blocks.append((each.form, each.weight, questions, each.symbols, each.domain) + each.odds)
     return blocks
+
+
+def table_size(block: "Block") -> int:
+    """Return the number of equally likely outcomes of a block's coin: keep + (g - 1) change (SPEC section 5)."""
+    form, _, _, symbols, _, keep, change = block
+    return keep + ((2 if form == SIGN else symbols) - 1) * change

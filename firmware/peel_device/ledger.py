@@ -18,6 +18,9 @@ If one copy of the record is damaged or missing, it may have been the newest, an
 behind. The ledger then skips a block of the largest size and owes it to the bucket. Both copies are written before
 the first number is used, so that a missing copy is noticed.
 
+With verified coins (SPEC section 13) only some numbers may have a report. `usable` returns them. The others are skipped
+and cost neither quota nor epsilon, but the lifetime counts them.
+
 Numbers begin at the bundle's `first_number` if that is higher, and end at its `last_number`. If both copies are lost,
 only a bundle with a higher `first_number` than all before says where to continue. The highest `first_number` applied
 so far has a record of its own. If the ledger is lost and that record is doubtful too, the device stops.
@@ -31,7 +34,11 @@ from peel_device.storage import Slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Callable, Sequence
+
     from peel_device.interfaces import Clock, Files
+
+    Usable = Callable[[int, int], list[int]]
 
 NUMBER_MAX = (1 << 48) - 1
 BLOCK_MAX = 32
@@ -69,13 +76,16 @@ class Ledger:
         block: int,
         lifetime: int | None = None,
         last: int = NUMBER_MAX,
+        usable: "Usable | None" = None,
     ) -> None:
+        """`usable(start, count)` returns up to `count` numbers from `start` on that may have a report. None: all may."""
         self._slots = Slots(files, path, sum(_SIZES))
         self._followed = Slots(files, path + "_first", _NUMBER_SIZE)
         self._clock = clock
         self._epsilon = epsilon_q20
         self._block = block
         self._lifetime = lifetime
+        self._usable = usable
         self._last = min(last, NUMBER_MAX - 1)  # the next one is stored too
         burst = burst_size(quota)
         self._capacity = burst - block + 1
@@ -103,6 +113,11 @@ class Ledger:
             for _ in range(2):
                 self._followed.write(first.to_bytes(_NUMBER_SIZE, "little"))
         self._next = self._end
+
+    def applied(self, first: int) -> bool:
+        """Whether a bundle with this `first_number` may have been applied before."""
+        followed = self._first_followed()
+        return followed is None or followed >= first
 
     def _first_followed(self) -> int | None:
         """Return the highest `first_number` applied so far, 0 if there was none, or None if the record is doubtful."""
@@ -144,7 +159,9 @@ class Ledger:
 
     def take(self) -> int | None:
         """Return an unused number; None while the quota is used up, or for good once the lifetime is."""
-        if self._next == self._end and not self._reserve():
+        if self._usable is not None and self._next < self._end:
+            self._next = min(self._usable(self._next, 1) + [self._end])
+        if self._next >= self._end and not self._reserve():
             return None
         number = self._next
         self._next += 1
@@ -182,16 +199,21 @@ class Ledger:
         if most <= 0:
             raise StorageError("all report numbers of this bundle are spent: get a fresh one for this device")
         self._bucket.fill(self._clock.now())
-        count = self._bucket.take(most if self.left is None else min(most, self.left))
+        if self.left is not None:
+            most = min(most, self.left)
+        numbers: "Sequence[int]" = range(self._end, self._end + most)
+        if self._usable is not None:
+            numbers = self._usable(self._end, most)
+        count = self._bucket.take(len(numbers))
         if not count:
             return False
-        end, spent = self._end + count, self.spent_q20 + count * self._epsilon
+        end, spent = numbers[count - 1] + 1, self.spent_q20 + count * self._epsilon
         try:
             self._write(end, spent, 0)
         except OSError:
             self._bucket.give_back(count)
             raise
-        self._next, self._end, self.spent_q20 = self._end, end, spent
+        self._next, self._end, self.spent_q20 = numbers[0], end, spent
         return True
 
     def _write(self, end: int, spent: int, slept: int) -> None:

@@ -81,12 +81,29 @@ class Link:
                 frames = outbox.unsent(FRAMES_PER_MESSAGE)
                 if not frames:
                     break  # all are sent, or the waiting ones cannot be read now
-                self._publish(frames)
+                self._publish(b"".join([frame for _, frame in frames]))
                 outbox.sent([number for number, _ in frames])
                 sent += len(frames)
         except _FAULTS as fault:
             self._fail(fault)
         return sent
+
+    def open(self, birth: "dict[str, Any]") -> bool:
+        """Connect if necessary and if it is time to. Return whether a session is open."""
+        try:
+            return self._ready(birth)
+        except _FAULTS as fault:
+            self._fail(fault)
+            return False
+
+    def send(self, payload: bytes) -> bool:
+        """Publish a payload of frames in the open session. Return whether the broker acknowledged it."""
+        try:
+            self._publish(payload)
+            return True
+        except _FAULTS as fault:
+            self._fail(fault)
+            return False
 
     def announce(self, status: "dict[str, Any]") -> bool:
         """Publish a status, connecting if necessary. Return whether the broker acknowledged it."""
@@ -192,10 +209,10 @@ class Link:
         self._client.publish_sure(self._topic + "status", json.dumps(status).encode(), True)
         self._said_at = self._published_at = self._clock.now()
 
-    def _publish(self, frames: "list[tuple[int, bytes]]") -> None:
+    def _publish(self, payload: bytes) -> None:
         assert self._client is not None
         self._received = 0
-        self._client.publish_sure(self._topic + "report", b"".join([frame for _, frame in frames]))
+        self._client.publish_sure(self._topic + "report", payload)
         self._published_at = self._clock.now()
 
     def _fail(self, fault: "BaseException") -> None:

@@ -162,6 +162,19 @@ class Outbox:
                 except OSError:
                     pass  # worn flash; the next receipt settles it again
 
+    def discard(self, unwanted: "Callable[[int], bool]") -> None:
+        """Remove frames by their numbers. If the flash cannot remove one, this run does not send it."""
+        for number in [each for each in self._numbers if unwanted(each)]:
+            try:
+                self._remove([number])
+            except OSError:
+                self._numbers.remove(number)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all frames, ascending. Not to be changed."""
+        return self._numbers
+
     def note_sent(self) -> None:
         """Store on flash how far the broker has acknowledged, if that saves more than the write costs."""
         if len([number for number in self._numbers if self._noted < number <= self._taken]) >= _NOTE_EVERY:

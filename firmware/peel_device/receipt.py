@@ -32,17 +32,21 @@ class Reader:
         runs, rest = divmod(len(receipt) - _SHORTEST, 2 * _NUMBER)
         if rest or not 0 <= runs <= RUNS_MAX:
             raise ValueError("peel: length: a receipt cannot have %d bytes" % len(receipt))
-        if receipt[0] != _VERSION:
-            raise ValueError("peel: version: not a receipt of version 1")
-        if int.from_bytes(receipt[1:_NUMBERS_AT], "little") != self._device:
-            raise ValueError("peel: device: the receipt is for another device")
-        body = receipt[:-_TAG]
-        if not _equal(self._core.hash(_LABEL, self._key + body, _TAG), receipt[-_TAG:]):
-            raise ValueError("peel: seal: forged, altered, or made with another bundle's key")
+        check_receipt(self._core, self._key, self._device, _VERSION, receipt)
         edges = [0]
-        for at in range(_NUMBERS_AT, len(body), _NUMBER):
-            edges.append(int.from_bytes(body[at : at + _NUMBER], "little"))
+        for at in range(_NUMBERS_AT, len(receipt) - _TAG, _NUMBER):
+            edges.append(int.from_bytes(receipt[at : at + _NUMBER], "little"))
         return [(edges[at], edges[at + 1]) for at in range(0, len(edges), 2)]
+
+
+def check_receipt(core: "Core", key: bytes, device: int, version: int, receipt: bytes) -> None:
+    """Check the first byte, the device and the tag of a receipt. Raises ValueError with the reason."""
+    if receipt[0] != version:
+        raise ValueError("peel: version: not a receipt of version 1, or not for this kind of profile")
+    if int.from_bytes(receipt[1:_NUMBERS_AT], "little") != device:
+        raise ValueError("peel: device: the receipt is for another device")
+    if not _equal(core.hash(_LABEL, key + receipt[:-_TAG], _TAG), receipt[-_TAG:]):
+        raise ValueError("peel: seal: forged, altered, or made with another bundle's key")
 
 
 def _equal(one: bytes, other: bytes) -> bool:

@@ -2,7 +2,7 @@
 """Self-test on the device: known answers of the core, the board's entropy, the flash.
 
 Flashing runs it. It leaves no files. The known answers are reports of
-spec/vectors/report.json: one of each form, and one of a mixed profile.
+spec/vectors/report.json: one of each form, and one of a mixed profile. A coin of spec/vectors/coin_opening.json follows.
 """
 
 from binascii import unhexlify
@@ -51,6 +51,15 @@ REPORTS = (
     ),
 )  # fmt: skip
 
+# name, seed, index, opening, root
+COIN = (
+    "c2401d6b78563412e90300000000020102000000",
+    "8773e873213b027dc5afe9d42d0d2c62",
+    1,
+    "01b0902717ded2cb5bfd91939fc6aaa304a1df0ffd3e25fa4c8b5f17b6311f91dd0dc0317bc2645edfbc81911901",
+    "26856eea7fcf80767c411b7ac3f068cb",
+)
+
 
 class _Memory:
     """Files in RAM: the test's entropy must not touch the device's seed."""
@@ -86,6 +95,9 @@ def check_core(core: "Core") -> str:
         size = core.encode(out, encoder, drbg, 1, readings)
         if bytes(out[:size]) != unhexlify(frame):
             return "a report of form %d differs from its known answer" % blocks[0][0]
+    name, seed, index, opening, root = COIN
+    if core.coin_open(unhexlify(name), unhexlify(seed), index) != (unhexlify(opening), unhexlify(root)):
+        return "the opening of a verified coin differs from its known answer"
     return ""
 
 

@@ -24,6 +24,7 @@ BUNDLE: dict[str, Any] = {
     "seal_key": "00112233445566778899aabbccddeeff",
     "index_key": "ffeeddccbbaa99887766554433221100",
     "receipt_key": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+    "coin_key": "a5b4c3d2e1f00f1e2d3c4b5a69788796",
     "profile": {
         "name": "climate",
         "id": "8765abcd",

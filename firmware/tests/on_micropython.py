@@ -4,12 +4,16 @@
 Usage: micropython on_micropython.py FIRMWARE UMQTT BINDINGS, the folders that hold the modules.
 """
 
+import json
 import sys
 
 sys.path[:0] = sys.argv[1:4]  # before the imports that need it
 
 import peel_load
 from peel_device import config, kinds, selftest, storage
+from peel_device.coin_messages import Messages
+from peel_device.coin_receipt import CoinReader
+from peel_device.coins import Coins
 from peel_device.errors import ConfigError
 from peel_device.ledger import Ledger
 from peel_device.outbox import Outbox
@@ -30,6 +34,7 @@ class TornFiles:
         self.kept = dict(kept)
         self.witness = None
         self.cuts = 0
+        self.cut = 0
 
     def read(self, path):
         return self.kept.get(path)
@@ -39,6 +44,7 @@ class TornFiles:
             for done in range(len(data) + 1):
                 state = TornFiles(self.kept)
                 state.kept[path] = data[:done]
+                state.cut = done
                 self.cuts += 1
                 self.witness(state)
         self.kept[path] = bytes(data)
@@ -176,6 +182,85 @@ def check_checksum():
     assert crc32(b"123456789") == portable_crc32(b"123456789") == 0xCBF43926
 
 
+def verified_config():
+    bundle = json.loads(storage.FlashFiles().read(sys.argv[1] + "/config.example.json"))
+    bundle["profile"]["audits"], bundle["profile"]["offline"] = 8, 3600
+    return config.Config(bundle)
+
+
+def receipt(core, settings, approved, audit_first, audit, opened, challenge):
+    """Return a receipt with coin fields. `challenge` is a seed, a first number and a length, or empty."""
+    made = bytes([0x11]) + settings.device.to_bytes(4, "little") + bytes(6) + (7 << 32).to_bytes(8, "little")
+    made += approved.to_bytes(6, "little") + audit_first.to_bytes(6, "little") + audit.to_bytes(4, "little")
+    made += opened.to_bytes(4, "little") + bytes([0, 1 if challenge else 0])
+    if challenge:
+        made += challenge[0] + challenge[1].to_bytes(6, "little") + bytes(2) + challenge[2].to_bytes(2, "little")
+    return made + core.hash(b"peel/1 receipt", settings.receipt_key.reveal() + made, 8)
+
+
+def check_coins():
+    """A batch from its commitment to its end, with a restart at each write: no answer ever changes."""
+    core, settings, store = peel_load.load(), verified_config(), TornFiles()
+    profile = settings.profile
+    encoder = core.encoder(
+        0, profile.id, settings.device, profile.width, profile.seed, profile.blocks,
+        settings.seal_key.reveal(), settings.index_key.reveal(), True,
+    )  # fmt: skip
+    drbg = core.drbg()
+    core.drbg_seed(drbg, bytes(range(48)))
+    reader = CoinReader(core, settings.receipt_key.reveal(), settings.device)
+    sent = {}
+
+    def random(count):
+        return core.drbg_bytes(drbg, count)
+
+    def opened(state):
+        box = Outbox(state, "o", 50)
+        box.start()
+        coins = Coins(state, "c", core, settings, box)
+        coins.start(1, state.read("c/state.0") is not None)
+        coins.use(encoder)
+        return coins
+
+    def send(coins):
+        messages = Messages(core, settings, coins, StillClock(), random)
+        while messages.waiting:
+            payload = messages.next()
+            messages.sent()
+            size = 24 + 94 if payload[1:2] == b"\x03" else 536
+            for at in range(0, len(payload), size):
+                name = bytes(payload[at + 1 : at + 16])
+                assert sent.setdefault(name, payload[at : at + size]) == payload[at : at + size]
+
+    def witness(state):
+        if state.cut in (0, 20):
+            send(opened(state))
+
+    def take(content, start):
+        coins = opened(store)
+        found = reader.read(content)
+        assert coins.take_era(found.era)
+        coins.take(found, start)
+        send(coins)
+        return coins
+
+    store.witness = witness
+    opened(store).make_batch(1, random)
+    send(opened(store))
+    assert [len(frame) for frame in sent.values()] == [536]
+    assert take(receipt(core, settings, 0, 1, 0xFF, 0, ()), 1).usable(1, 3) == []
+    assert take(receipt(core, settings, 1, 0, 0, 0, ()), 1).usable(1, 3) == [9, 10, 11]
+    for seed in (bytes(range(16)), bytes(16)):
+        coins = take(receipt(core, settings, 1, 0, 0, 0, (seed, 1, 20)), 21)
+        assert coins.unopened(21) == 12
+    assert len(sent) == 2 + 12, len(sent)
+    coins = take(receipt(core, settings, 1, 0, 0, 1, (bytes(16), 21, 12)), 33)
+    assert coins.unopened(33) == 12
+    take(receipt(core, settings, 1, 0, 0, 2, ()), 33)
+    assert len(sent) == 2 + 24
+    assert [path for path in store.kept if path.startswith("c/b")] == []
+
+
 def check_core():
     problem = selftest.check_core(peel_load.load())
     assert not problem, problem
@@ -190,6 +275,7 @@ for check in (
     check_core,
     check_ledger,
     check_outbox,
+    check_coins,
 ):
     check()
     print("ok", check.__name__)

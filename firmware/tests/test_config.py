@@ -127,6 +127,13 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"seal_key": "00"}, "seal_key"),
     ({"index_key": None}, "index_key"),
     ({"receipt_key": "00" * 15}, "receipt_key"),
+    ({"coin_key": "00" * 15}, "coin_key"),
+    ({"coin_key": None}, "coin_key"),
+    ({"profile__audits": 8}, "profile.offline"),
+    ({"profile__offline": 3600}, "profile.offline"),
+    ({"profile__audits": 12, "profile__offline": 3600}, "profile.audits"),
+    ({"profile__audits": 8, "profile__offline": 0}, "profile.offline"),
+    ({"profile__audits": 8, "profile__offline": 3600, "confirm": "broker"}, "confirm"),
     ({"seed": "zz" * 32}, "seed"),
     ({"first_number": 0}, "first_number"),
     ({"first_number": 10, "last_number": 9}, "last_number"),
@@ -183,14 +190,22 @@ def test_what_is_no_bundle_is_refused(text: bytes) -> None:
 def test_no_secret_shows() -> None:
     made = config(mqtt__password="hunter2", wifi={"ssid": "net", "password": "hunter3"}, seed="ab" * 32)
     assert made.wifi is not None
-    secrets = (made.seal_key, made.index_key, made.receipt_key, made.seed, made.mqtt.password, made.wifi.password)
+    secrets = (
+        made.seal_key,
+        made.index_key,
+        made.receipt_key,
+        made.coin_key,
+        made.seed,
+        made.mqtt.password,
+        made.wifi.password,
+    )
     shown = "".join(f"{secret!r} {secret}" for secret in secrets) + repr(vars(made)) + repr(vars(made.mqtt))
     for hidden in ("0011", "ffee", "0f1e", "abab", "hunter", "\\x00\\x11", "\\xab"):
         assert hidden not in shown
     assert made.seal_key.reveal().hex() == bundle()["seal_key"]
 
 
-@pytest.mark.parametrize("key", ["seal_key", "index_key", "receipt_key", "seed"])
+@pytest.mark.parametrize("key", ["seal_key", "index_key", "receipt_key", "coin_key", "seed"])
 def test_no_error_repeats_a_key(key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(json.dumps(bundle(**{key: "deadbeef" * 3})).encode())

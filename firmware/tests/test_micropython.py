@@ -44,7 +44,7 @@ def test_the_same_checks_pass_there(micropython: Path) -> None:
     command = [micropython, TESTS / "on_micropython.py", TESTS.parent, umqtt_folder(), BINDINGS]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert answer.stdout.count("ok ") == 8
+    assert answer.stdout.count("ok ") == 9
 
 
 class MortalDevice:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A device accepts the specification's receipts and no others."""
+"""A device accepts the specification's receipts for its kind of profile and no others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from peel_device.coin_receipt import CoinReader
 from peel_device.receipt import RUNS_MAX, Reader
 
 VECTORS = Path(__file__).parents[2] / "spec" / "vectors"
@@ -38,3 +39,32 @@ def test_receipts(core: ModuleType, case: dict[str, Any]) -> None:
 def test_refused_receipts(core: ModuleType, case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"^peel: {case['expect']}: "):
         reader(core, case).settled(bytes.fromhex(case["receipt"]))
+
+
+def coin_reader(core: ModuleType, case: dict[str, Any]) -> CoinReader:
+    return CoinReader(core, bytes.fromhex(case["receipt_key"]), case["device"])
+
+
+@pytest.mark.parametrize("case", cases("coin_receipt"))
+def test_receipts_with_coin_fields(core: ModuleType, case: dict[str, Any]) -> None:
+    receipt = bytes.fromhex(case["receipt"])
+    found = coin_reader(core, case).read(receipt)
+    assert found.settled == [(0, case["upto"]), *map(tuple, case["runs"])]
+    assert found.era == int.from_bytes(bytes.fromhex(case["era"]), "little")
+    assert (found.approved, found.audit_first, found.audit) == (case["approved"], case["audit_first"], case["audit"])
+    assert (found.opened, found.seed.hex()) == (case["opened"], case["challenge_seed"])
+    assert found.challenge == [tuple(run) for run in case["challenge"]]
+    with pytest.raises(ValueError, match=r"^peel: (length|version): "):
+        reader(core, case).settled(receipt)
+
+
+@pytest.mark.parametrize("case", cases("coin_receipt_bad_*"))
+def test_refused_receipts_with_coin_fields(core: ModuleType, case: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^peel: {case['expect']}: "):
+        coin_reader(core, case).read(bytes.fromhex(case["receipt"]))
+
+
+@pytest.mark.parametrize("case", cases("receipt"))
+def test_a_verified_profile_takes_no_plain_receipts(core: ModuleType, case: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^peel: (length|version): "):
+        coin_reader(core, case).read(bytes.fromhex(case["receipt"]))

@@ -38,6 +38,14 @@ def test_the_known_answers_are_those_of_the_vectors() -> None:
     assert any(len(known[0]) > 1 for known in selftest.REPORTS)
 
 
+def test_the_known_coin_is_one_of_the_vectors() -> None:
+    name, seed, index, opening, root = selftest.COIN
+    cases = json.loads(VECTORS.with_name("coin_opening.json").read_text())["cases"]
+    case = next(case for case in cases if case["seed"] == seed)
+    assert [index, opening] in case["openings"]
+    assert (root, name[16:28]) == (case["root"], case["number"].to_bytes(6, "little").hex())
+
+
 def broken(core: ModuleType, **changes: Any) -> Any:
     return SimpleNamespace(**{name: getattr(core, name) for name in dir(core) if not name.startswith("_")} | changes)
 
@@ -49,6 +57,10 @@ def test_a_wrong_frame_is_found(core: ModuleType) -> None:
         return size
 
     assert "form 1" in selftest.check_core(broken(core, encode=encode))
+
+
+def test_a_wrong_coin_is_found(core: ModuleType) -> None:
+    assert "verified coin" in selftest.check_core(broken(core, coin_open=lambda *rest: (b"", b"")))
 
 
 def test_missing_entropy_is_found(core: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

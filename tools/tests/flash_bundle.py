@@ -21,6 +21,7 @@ def write_bundle(folder: Path, *, quota: int = 96, period: int = 86400, **settin
         "seal_key": "00112233445566778899aabbccddeeff",
         "index_key": "ffeeddccbbaa99887766554433221100",
         "receipt_key": "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+        "coin_key": "a5b4c3d2e1f00f1e2d3c4b5a69788796",
         "seed": os.urandom(32).hex(),
         "profile": {
             "name": "climate", "id": "8765abcd", "epsilon_q20": 1 << 20, "width": WIDTH,

@@ -294,6 +294,17 @@ def test_only_the_drivers_that_sensors_need(tmp_path: Path) -> None:
         assert all(copy.source.is_file() for copy in copies)
 
 
+@pytest.mark.parametrize("verified", [False, True])
+def test_only_verified_profiles_need_the_code_of_coins(tmp_path: Path, verified: bool) -> None:
+    path = tmp_path / "peel.json"
+    path.write_text(json.dumps({"profile": {"audits": 8, "offline": 3600} if verified else {}}))
+    copies = application(find_board("pico"), sources(), core=[], bundle=path, ca=None)
+    targets = {copy.target for copy in copies}
+    for name in ("coins", "coin_messages", "coin_receipt"):
+        assert (f"peel_device/{name}.py" in targets) == verified
+    assert "peel_device/coin_files.py" in targets, "a device may have to remove the batches of an earlier bundle"
+
+
 def test_modules_that_sensors_need() -> None:
     sensors = {
         "a": {"kind": "callable", "module": "mine", "function": "read"},

@@ -44,6 +44,7 @@ CHECKSUM_BYTES = 4
 """Appended to each stored frame (firmware/peel_device/storage.py)."""
 
 _NETWORK_ONLY = ("tcp.py", "wifi.py")
+_VERIFIED_ONLY = ("coin_messages.py", "coin_receipt.py", "coins.py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,8 @@ def application(
     """Return all files of a device in the order of copying. main.py is last, so that a partial copy never starts."""
     firmware, bindings = sources.firmware, sources.bindings
     without = HOST_ONLY if board.network else HOST_ONLY + _NETWORK_ONLY
+    if not _verified(bundle):
+        without += _VERIFIED_ONLY
     modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
     copies = [Copy(source=path, target=path.name) for path in core]
     copies += [Copy(source=bindings / "peel_load.py", target="peel_load.py")]
@@ -85,6 +88,14 @@ def application(
     copies.append(Copy(source=firmware / "main.py", target="main.py"))
     _check_names(copies, files)
     return copies
+
+
+def _verified(bundle: Path) -> bool:
+    """Whether the profile of a bundle has verified coins. Other devices need no code for them."""
+    try:
+        return "audits" in json.loads(bundle.read_bytes()).get("profile", {})
+    except (OSError, ValueError):
+        return False  # the caller reads the bundle too and reports the fault
 
 
 def _drivers(bundle: Path) -> list[str]:

@@ -8,8 +8,10 @@ from array import array
 from binascii import hexlify, unhexlify
 
 try:
-    from receipt import Reader  # on a board, where the firmware's file is loaded separately
+    from coin_receipt import CoinReader  # on a board, where the firmware's files are loaded separately
+    from receipt import Reader
 except ImportError:
+    from peel_device.coin_receipt import CoinReader
     from peel_device.receipt import Reader
 
 
@@ -168,6 +170,24 @@ def _receipt_bad(core, case):
     yield _fault(_read, core, case), case["expect"]
 
 
+def _read_coins(core, case):
+    return CoinReader(core, unhexlify(case["receipt_key"]), case["device"]).read(unhexlify(case["receipt"]))
+
+
+def _coin_receipt(core, case):
+    found = _read_coins(core, case)
+    yield [list(run) for run in found.settled], [[0, case["upto"]]] + case["runs"]
+    yield [list(run) for run in found.challenge], case["challenge"]
+    yield _hex(found.era.to_bytes(8, "little")), case["era"]
+    yield _hex(found.seed), case["challenge_seed"]
+    for name in ("approved", "audit_first", "audit", "opened"):
+        yield getattr(found, name), case[name]
+
+
+def _coin_receipt_bad(core, case):
+    yield _fault(_read_coins, core, case), case["expect"]
+
+
 _COIN_FIELDS = (("profile", 4), ("device", 4), ("number", 6), ("keep", 1), ("change", 1), ("g", 1))
 
 
@@ -254,6 +274,8 @@ CHECKS = {
     "payload": _payload,
     "receipt": _receipt,
     "receipt_bad": _receipt_bad,
+    "coin_receipt": _coin_receipt,
+    "coin_receipt_bad": _coin_receipt_bad,
     "coin_table": _coin_table,
     "coin_opening": _coin_opening,
     "coin_index": _coin_index,
