@@ -255,3 +255,24 @@ def test_readings_are_not_printed_without_verbose(fleet: Fleet) -> None:
             said = process.stdout.read()
     assert len(list(bundle.with_suffix(".flash").glob("peel/*/outbox/0*"))) > 0, "it has reported"
     assert "readings" not in said and "answers" not in said
+
+
+@pytest.mark.parametrize("interpreter", [[], ["--micropython"]], ids=["cpython", "micropython"])
+def test_reports_with_verified_coins_count_at_a_gateway(tmp_path: Path, interpreter: list[str]) -> None:
+    """Commitment, audit, report, challenge and opening over a real broker: all reports of ended time buckets count."""
+    toml = tmp_path / "climate.toml"
+    toml.write_text(PROFILE.replace("period = 60\n", "period = 60\nverify = true\noffline = 1\n"))
+    fleet = Fleet.create(tmp_path / "fleet", "lab", [toml])
+    bundle = bundle_of(fleet)
+    made = Site(tmp_path, fleet, Broker(embedded=False))
+    made.add_gateway(settings={"batch_seconds": 0.02, "store_bucket_seconds": 1, "mqtt_receipt_seconds": 0.05})
+    with made as where:
+        address = f"mqtt://localhost:{where.broker.port}"
+        with running(bundle, "--broker", address, "--simulate", "7", "--interval", "0.02", *interpreter):
+            where.wait_for_accepted(60, 60)
+        with where.gateway.store() as store:
+            log = read_log(store, 1)
+    assert set(log.verdict.tolist()) == {int(Verdict.ACCEPTED), int(Verdict.REVEALED)}
+    numbers = sorted(log.number.tolist())
+    assert numbers == list(range(1, len(numbers) + 1)), "each number has a report or was revealed"
+    assert where.gateway.peel("gateway", "recount").returncode == 0
