@@ -185,12 +185,13 @@ class App:
             self._starved = self.coins is not None and not self.coins.approved(self.ledger.next_number)
             self._due = now + (max(self._config.interval_ms, _STEP_MS) if self._starved else self.ledger.wait())
             return
-        seed = None
+        coin: "tuple[bytes, ...]" = ()
         if self.coins is not None:
             seed = self.coins.seed(number)
             if seed is None:
                 raise OSError("the batch of number %d is damaged" % number)
-        size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings, seed)
+            coin = (seed,)
+        size = self._core.encode(self._buffer, self._encoder, self._entropy.drbg, number, readings, *coin)
         self.outbox.put(number, bytes(self._buffer[:size]))
         self.no_reading += self.sampler.incomplete
 

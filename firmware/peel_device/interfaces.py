@@ -76,7 +76,7 @@ class Core(Protocol):
         drbg: bytearray,
         number: int,
         readings: list[int],
-        coin_seed: bytes | None = None,
+        coin_seed: bytes = ...,
         /,
     ) -> int: ...
 

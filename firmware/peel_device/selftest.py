@@ -95,8 +95,8 @@ def check_core(core: "Core") -> str:
         size = core.encode(out, encoder, drbg, 1, readings)
         if bytes(out[:size]) != unhexlify(frame):
             return "a report of form %d differs from its known answer" % blocks[0][0]
-    name, seed, index, opening, root = COIN
-    if core.coin_open(unhexlify(name), unhexlify(seed), index) != (unhexlify(opening), unhexlify(root)):
+    name, coin_seed, index, opening, root = COIN
+    if core.coin_open(unhexlify(name), unhexlify(coin_seed), index) != (unhexlify(opening), unhexlify(root)):
         return "the opening of a verified coin differs from its known answer"
     return ""
 

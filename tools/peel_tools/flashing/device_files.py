@@ -71,7 +71,7 @@ def application(
 ) -> list[Copy]:
     """Return all files of a device in the order of copying. main.py is last, so that a partial copy never starts."""
     firmware, bindings = sources.firmware, sources.bindings
-    without = HOST_ONLY if board.network else HOST_ONLY + _NETWORK_ONLY
+    without: tuple[str, ...] = HOST_ONLY if board.network else HOST_ONLY + _NETWORK_ONLY
     if not _verified(bundle):
         without += _VERIFIED_ONLY
     modules = [path for path in sorted((firmware / "peel_device").glob("*.py")) if path.name not in without]
