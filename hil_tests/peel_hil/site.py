@@ -62,9 +62,9 @@ def climate(*, epsilon: float, quota: int, period: int) -> str:
 
 
 class BoardSite(Site):
-    """A site whose devices are boards that all have one profile, given as TOML text."""
+    """A site whose devices are boards that all have one profile, given as TOML text. `settings` are the gateway's."""
 
-    def __init__(self, folder: Path, profile: str) -> None:
+    def __init__(self, folder: Path, profile: str, **settings: object) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         toml = folder / "profile.toml"
         toml.write_text(profile)
@@ -72,7 +72,7 @@ class BoardSite(Site):
         broker_folder = folder / "broker"
         broker_folder.mkdir()
         super().__init__(folder, fleet, Broker(folder=broker_folder, persistent=True, embedded=False))
-        self.add_gateway(settings=_SETTINGS)
+        self.add_gateway(settings={**_SETTINGS, **settings})
 
     @property
     def at_once(self) -> int:
