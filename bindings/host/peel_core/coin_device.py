@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,10 +90,14 @@ class CoinDevice:
             if batch.audit:
                 yield from (n for n in batch.numbers if n > highest and not batch.revealed(n))
 
+    def seeds(self, numbers: Sequence[int]) -> NDArray[np.uint8]:
+        """Return the seeds of numbers' coins, shape (N, 16), for `encode_many`."""
+        secrets = b"".join(self._batch(number).secret for number in numbers)
+        return coins.coin_seeds(np.frombuffer(secrets, np.uint8).reshape(-1, 16), numbers)
+
     def seed(self, number: int) -> bytes:
         """Return the seed of a number's coin, for `Encoder.encode`."""
-        batch = self._batch(number)
-        return coins.coin_seeds(_row(batch.secret), [number]).tobytes()
+        return self.seeds([number]).tobytes()
 
     def reported(self, number: int, *, coin: bool = True) -> None:
         """Note that a number has a report; without a reading it has no coin."""
@@ -152,11 +156,7 @@ class CoinDevice:
 
     def _openings(self, challenge: _Challenge) -> list[bytes]:
         numbers = np.array(challenge.numbers, np.uint64)
-        seeds = (
-            np.concatenate([_row(self.seed(n)) for n in challenge.numbers])
-            if challenge.numbers
-            else _row(bytes(16))[:0]
-        )
+        seeds = self.seeds(challenge.numbers)
         names = self._names(numbers)
         sizes = names[:, 14].astype(np.int64) + (names[:, 16].astype(np.int64) - 1) * names[:, 15]
         indices = coins.challenge_indices(np.repeat(_row(challenge.seed), len(numbers), axis=0), numbers, sizes)

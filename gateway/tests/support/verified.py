@@ -42,7 +42,6 @@ class Talker:
         profile = self.coins.profile
         value = round(reading * 32768) if profile.blocks[0].form == 1 else int(reading)
         value = -(2**31) if missing else value
-        seeds = np.frombuffer(b"".join(map(self.coins.seed, numbers)), np.uint8).reshape(-1, 16)
         frames = encode_many(
             profile,
             np.full(len(numbers), self.device),
@@ -50,7 +49,7 @@ class Talker:
             numbers,
             np.full((len(numbers), len(profile.questions)), value, np.int32),
             entropy=self.lab.chance_bytes(64),
-            coin_seeds=seeds,
+            coin_seeds=self.coins.seeds(numbers),
         )
         for number in numbers:
             self.coins.reported(number, coin=not missing)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from peel_research.promise import verified
+from peel_research.promise import verified, verified_engine
 from peel_research.promise.engine import burst_share_over_fair, coalition, late_delivery
 from peel_research.promise.honest import count_exposed
 from peel_research.promise.mixed import (
@@ -43,6 +43,8 @@ KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
 COALITIONS = (0.05, 0.2)
 """Shares of a fleet whose insiders try to turn the cohort."""
 HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
+VERIFIED_REPORTS = 100_000
+"""Of honest devices with verified coins, on the engine."""
 
 
 def measure() -> dict[str, Any]:
@@ -82,7 +84,7 @@ def _together(found: dict[str, Any]) -> dict[str, Any]:
         "burst_share_over_fair": round(found["burst"], 3),
         "honest_exposed": exposed + sum(each.honest_exposed for each in alliances.values()),
         "honest_reports": reports + sum(each.honest_reports for each in alliances.values()),
-        "verified": verified.figures(),
+        "verified": {**verified.figures(), **found["verified"]},
     }
 
 
@@ -154,8 +156,11 @@ _PARTS: dict[str, Callable[[], Any]] = {
     "picking": picking,
     "burst": burst_share_over_fair,
     "honest": lambda: count_exposed(np.random.default_rng(1)),
+    "verified": lambda: verified_engine.figures(VERIFIED_REPORTS),
     **{f"coalition {share}": partial(coalition, share) for share in COALITIONS},
 }
 """The parts of the benchmark. Each takes seconds to a minute."""
-_SLOW_FIRST = sorted(_PARTS, key=lambda name: not name.startswith(("hashing", "mixed exposure", "strategies")))
+_SLOW_FIRST = sorted(
+    _PARTS, key=lambda name: not name.startswith(("verified", "hashing", "mixed exposure", "strategies"))
+)
 """The order in which the parts begin, so that no long one is left for the end."""

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Honest devices with verified coins on the real engine, and what a malicious gateway can learn, by enumeration."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
+from peel_core.coin_device import CoinDevice
+from peel_core.coins import challenge_root
+from peel_core.projection import search_seed
+from peel_gateway.engine.clock import Reading
+from peel_gateway.engine.engine import Engine
+from peel_gateway.model.messages import Message
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.decode_context import TimesFromDicts
+from peel_gateway.storage.sqlite.store import SqliteStore
+
+__all__ = ["honest", "malicious_gateway_excess"]
+
+_FLEET = "promise"
+_MASTER = b"p" * 32
+_START = 1_700_000_000.0
+_BUCKET_SECONDS = 300
+_PER_BUCKET = 24
+_LOST = 0.05
+"""The part of payloads that the network loses, in each direction; another part comes twice."""
+
+
+def _profile() -> Profile:
+    seed, _ = search_seed(48, 4)
+    attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(4)]
+    head = {"name": "promise", "epsilon": 1, "seed": seed, "quota": 600, "period": 3600}
+    return make_profile({**head, "verify": True, "offline": 360, "attribute": attributes})
+
+
+class _Fleet(TimesFromDicts):
+    """Devices, their keys, and an engine with a clock that the test sets."""
+
+    def __init__(self, folder: Path, devices: int) -> None:
+        self.profile = _profile()
+        ids = np.arange(1, devices + 1, dtype=np.uint32)
+        self.keys = derive_keys(_MASTER, _FLEET, ids, 1, bytes(16))
+        root = challenge_root(_MASTER, _FLEET)
+        self.keyring = Keyring((self.profile,), ids, 1, np.zeros(devices, np.int32), self.keys, challenge_root=root)
+        self.revoked: frozenset[int] = frozenset()
+        self.enrolled = dict.fromkeys(ids.tolist(), _START)
+        self.issued = {}
+        self.now = _START
+        self.store = SqliteStore(folder / "promise.sqlite", bucket_seconds=_BUCKET_SECONDS)
+        self.engine = Engine(self.store, clock=lambda: Reading(round(self.now * 1000), 1, round(self.now * 1000)))
+        self.engine.load(self)
+
+
+@dataclass
+class _Honest:
+    coins: CoinDevice
+    outbox: dict[int, bytes]
+
+    def report(self, fleet: _Fleet, count: int, chance: np.random.Generator) -> None:
+        numbers = list(self.coins.free())[:count]
+        if not numbers:
+            return
+        readings = chance.integers(-32768, 32769, (len(numbers), 4)).astype(np.int32)
+        ids, keys = np.full(len(numbers), self.coins.device), self.coins.keys.of(np.zeros(len(numbers), np.int64))
+        frames = encode_many(
+            fleet.profile, ids, keys, numbers, readings, entropy=chance.bytes(64), coin_seeds=self.coins.seeds(numbers)
+        )
+        for number, frame in zip(numbers, frames, strict=True):
+            self.coins.reported(number)
+            self.outbox[number] = frame.tobytes()
+
+    def payloads(self) -> Iterator[bytes]:
+        """Yield everything that no receipt has confirmed, as a device does after a power cut."""
+        frames = [*self.coins.messages(), *self.outbox.values()]
+        for begin in range(0, len(frames), 8):
+            yield b"".join(frames[begin : begin + 8])
+
+    def hear(self, payload: bytes) -> None:
+        receipt = self.coins.receive(payload).settled
+        for number in list(self.outbox):
+            if number <= receipt.upto or any(first <= number <= last for first, last in receipt.runs):
+                del self.outbox[number]
+
+
+def honest(reports: int, devices: int = 200, seed: int = 1) -> dict[str, int]:
+    """Let honest devices report through a network that loses, repeats and reorders. Return counts of reports and exposed devices."""
+    chance = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = _Fleet(Path(folder), devices)
+        fleet_devices = [
+            _Honest(CoinDevice(fleet.profile, at + 1, fleet.keys.of([at]), random=chance.bytes), {})
+            for at in range(devices)
+        ]
+        counted = 0
+        while counted < reports:
+            for each in fleet_devices:
+                each.report(fleet, _PER_BUCKET, chance)
+            for _ in range(4):
+                counted += _deliver(fleet, fleet_devices, chance)
+                fleet.now += _BUCKET_SECONDS / 4
+        exposed = int((fleet.store.devices().cause != 0).sum())
+        fleet.store.close()
+    return {"honest_reports": counted, "honest_exposed": exposed}
+
+
+def _deliver(fleet: _Fleet, devices: Sequence[_Honest], chance: np.random.Generator) -> int:
+    payloads = [payload for each in devices for payload in each.payloads()]
+    times = chance.choice([0, 1, 2], len(payloads), p=[_LOST, 1 - 2 * _LOST, _LOST])
+    sent = [payload for payload, count in zip(payloads, times.tolist(), strict=True) for _ in range(count)]
+    chance.shuffle(sent)  # type: ignore[arg-type]  # a list of bytes, which numpy can shuffle
+    done = fleet.engine.process([Message("peel", payload, fleet.now) for payload in sent])
+    for device, receipt in fleet.engine.receipts(done.senders) or ():
+        if chance.random() > _LOST:
+            devices[device - 1].hear(receipt)
+    return done.counts.get(Verdict.ACCEPTED, 0)
+
+
+def malicious_gateway_excess(
+    coins: Sequence[tuple[int, int, int]] = ((8, 3, 2), (8, 3, 3), (8, 3, 16), (3, 1, 2)),
+) -> float:
+    """Return how far the likelihood ratio of all that a gateway sees of a report exceeds the odds, at most, by enumeration.
+
+    Coins are given as keep, change and symbols. For each answer and each outcome that the gateway may pick, the pairs of mask and shift
+    are counted that give a masked answer and an opened outcome. The ratio of two counts is the likelihood ratio.
+    """
+    return float(max(_excess(*coin) for coin in coins))
+
+
+def _excess(keep: int, change: int, symbols: int) -> Fraction:
+    size = keep + (symbols - 1) * change
+    pattern = [0] * keep + [offset for offset in range(1, symbols) for _ in range(change)]
+    most = Fraction(0)
+    for index in range(size):
+        seen: list[dict[tuple[int, int], int]] = []
+        for answer in range(symbols):
+            counts: dict[tuple[int, int], int] = {}
+            for mask in range(symbols):
+                for shift in range(size):
+                    view = ((answer - mask) % symbols, (mask + pattern[(shift + index) % size]) % symbols)
+                    counts[view] = counts.get(view, 0) + 1
+            seen.append(counts)
+        for view in seen[0]:
+            counts_of_view = [each.get(view, 0) for each in seen]
+            most = max(most, Fraction(max(counts_of_view), min(counts_of_view)) / Fraction(keep, change) - 1)
+    return most
+
+
+def figures(reports: int) -> dict[str, Any]:
+    """Return the figures of verified coins that are measured on the engine, or enumerated."""
+    return {**honest(reports), "malicious_gateway_excess": malicious_gateway_excess()}
