@@ -115,7 +115,7 @@ def _deliver(fleet: _Fleet, devices: Sequence[_Honest], chance: np.random.Genera
     payloads = [payload for each in devices for payload in each.payloads()]
     times = chance.choice([0, 1, 2], len(payloads), p=[_LOST, 1 - 2 * _LOST, _LOST])
     sent = [payload for payload, count in zip(payloads, times.tolist(), strict=True) for _ in range(count)]
-    chance.shuffle(sent)  # type: ignore[arg-type]  # a list of bytes, which numpy can shuffle
+    chance.shuffle(sent)
     done = fleet.engine.process([Message("peel", payload, fleet.now) for payload in sent])
     for device, receipt in fleet.engine.receipts(done.senders) or ():
         if chance.random() > _LOST:
