@@ -4,8 +4,8 @@
 A batch is 32 consecutive numbers with one random secret. It waits for its audit, then for its approval. Then the ledger
 hands out the numbers that the audit did not reveal. The gateway challenges reported numbers, and the device opens them.
 The batch closes when all its numbers are revealed, opened or given up. Then its secret is overwritten and its files are
-removed. LittleFS writes a file to a new place, so the overwritten secret can no longer be read from the file system, but
-may be on the chip until the block is used again.
+removed. LittleFS writes a file to a new place. So an overwritten secret can no longer be read from the file system, but
+it may be on the chip until its block is used again.
 
 These rules decide, after any power cut, damage or receipt:
 
@@ -15,8 +15,8 @@ These rules decide, after any power cut, damage or receipt:
 - A damaged record voids its batch. If the state itself is lost, only a fresh bundle says where to continue.
 - A void batch reports, reveals and opens nothing. Its frames leave the outbox.
 - Batches below `floor` are void: those of earlier bundles, of an old flash image, and those that the gateway dropped.
-- A number is given up once a number 1024 above it is opened and its frame is not in the outbox. Reports arrive in order,
-  so such a number was skipped by a power cut, was lost, or had no reading.
+- The numbers of a batch are given up once a number 1024 above its end is opened and the outbox has no frame of it.
+  Reports arrive in order, so such a number was skipped by a power cut, was lost, or had no reading.
 
 Files in the folder, each with a checksum:
 
