@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of verified coins: how a secret is overwritten, and how a device that has no verified profile any more removes them."""
+"""Files of verified coins that every device must be able to remove: an earlier bundle may have left them."""
 
 from peel_device.storage import sealed
 

@@ -4,8 +4,8 @@
 A batch is 32 consecutive numbers with one random secret. It waits for its audit, then for its approval. Then the ledger
 hands out the numbers that the audit did not reveal. The gateway challenges reported numbers, and the device opens them.
 The batch closes when all its numbers are revealed, opened or given up. Then its secret is overwritten and its files are
-removed. LittleFS writes a file to a new place, so the overwritten secret can no longer be read from the file system, but
-may be on the chip until the block is used again.
+removed. LittleFS writes a file to a new place. So an overwritten secret can no longer be read from the file system, but
+it may be on the chip until its block is used again.
 
 These rules decide, after any power cut, damage or receipt:
 
@@ -14,9 +14,9 @@ These rules decide, after any power cut, damage or receipt:
 - A batch takes one audit. A number is in one challenge, or the whole challenge is ignored.
 - A damaged record voids its batch. If the state itself is lost, only a fresh bundle says where to continue.
 - A void batch reports, reveals and opens nothing. Its frames leave the outbox.
-- Batches below `floor` are void: those of earlier bundles, and those of an old flash image.
-- A number is given up once a number 1024 above it is opened and its frame is not in the outbox. Reports arrive in order,
-  so such a number was skipped by a power cut, was lost, or had no reading.
+- Batches below `floor` are void: those of earlier bundles, of an old flash image, and those that the gateway dropped.
+- The numbers of a batch are given up once a number 1024 above its end is opened and the outbox has no frame of it.
+  Reports arrive in order, so such a number was skipped by a power cut, was lost, or had no reading.
 
 Files in the folder, each with a checksum:
 
@@ -343,21 +343,21 @@ class Coins:
             self._void(batch)
 
     def _approve(self, approved: int) -> None:
-        newest = self._approved
-        for batch in list(self._batches):
-            if batch.first > approved:
-                break
-            if batch.audit:
-                newest = max(newest, batch.first)
-            else:
-                self._void(batch)  # the gateway has dropped it, or its audit is lost here
-        if newest > self._approved:
-            before, self._approved = self._approved, newest
-            try:
-                self._write_state()
-            except OSError:
-                self._approved = before
-                raise
+        """Approve the batch that waits. Any other number says that the gateway has dropped all batches up to it."""
+        if approved <= self._approved:
+            return
+        batch = self.unapproved
+        passed = batch is not None and batch.audit and batch.first == approved
+        before = self._approved, self._floor
+        self._approved, self._floor = approved, self._floor if passed else approved + 1
+        try:
+            self._write_state()
+        except OSError:
+            self._approved, self._floor = before
+            raise
+        for each in list(self._batches):
+            if each.first < self._floor:
+                self._void(each)
 
     def _audit(self, first: int, audit: int) -> None:
         batch = self.unapproved

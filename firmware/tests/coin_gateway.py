@@ -90,6 +90,8 @@ class Gateway:
         self.unchallenged: list[int] = []
         self.asked: Asked | None = None
         self.opened = 0
+        self.dropped = 0
+        """All batches up to this number were dropped."""
         self.frames: dict[tuple[int, int], bytes] = {}
         """All frames, by type and number. The device never sends two different ones."""
         self.refused: list[int] = []
@@ -200,6 +202,14 @@ class Gateway:
         for row in self.batches.values():
             row.void = True
 
+    def release(self) -> None:
+        """Drop all batches and held reports of the device, as an operator does."""
+        self.dropped = max(self.batches) + BATCH_NUMBERS - 1
+        self.opened += self.asked is not None
+        self.asked, self.unchallenged = None, []
+        for row in self.batches.values():
+            row.void = True
+
     def content(self, **changes: Any) -> CoinReceipt:
         """Return what the receipt says now."""
         waiting = self.waiting
@@ -211,7 +221,7 @@ class Gateway:
         made = CoinReceipt(
             settled=Receipt(upto, tuple(run for run in settled if run[0] > upto)[-16:]),
             era=self.era.to_bytes(8, "little"),
-            approved=max(passed, default=0),
+            approved=max([self.dropped, *passed]),
             audit_first=waiting or 0,
             audit=self.batches[waiting].audit if waiting else 0,
             opened=self.opened,

@@ -268,6 +268,23 @@ def test_a_new_era_voids_what_was_audited_before(world: World) -> None:
     assert len(world.gateway.counted) > 150
 
 
+@pytest.mark.parametrize("audited", [False, True])
+def test_a_release_voids_all_batches(world: World, audited: bool) -> None:
+    """The operator drops the batches, perhaps while one waits for its audit. The device uses none of them any more."""
+    world.run(64)
+    if audited:
+        world.gateway.end_bucket()
+        world.app.link.tend()
+    before = world.secrets()
+    world.gateway.release()
+    world.run(2)
+    assert not set(before) & {first for first in world.secrets() if first < world.gateway.dropped}
+    world.boot()
+    world.run(60)
+    assert not world.gateway.refused
+    assert max(world.gateway.counted) > world.gateway.dropped
+
+
 def test_a_fresh_bundle_voids_the_batches_of_the_one_before(world: World) -> None:
     world.run(50)
     world.link.online = False
