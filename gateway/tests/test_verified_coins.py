@@ -195,3 +195,21 @@ def test_a_restored_database_begins_a_new_era(make_lab: MakeLab) -> None:
     assert talker.finish()["accepted"] == 5
     assert recount(lab.store, lab).agrees
     assert coins[1].void > 0
+
+
+def test_a_fresh_bundle_drops_what_the_device_cannot_answer(make_lab: MakeLab) -> None:
+    """A device that lost its flash gets a fresh bundle. Its held reports never count, and it does not stall."""
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    talker.talk(talker.report(5, 1.0))
+    lab.now += lab.store.bucket_seconds
+    talker.hear()
+    lab.provision(1, 10_001)
+    fresh = Talker(lab, first=10_001)
+    fresh.ready()
+    _, coins, held = lab.store.read_coins(np.array([1]))
+    assert not len(held) and coins[1].batches[0].first == 10_001
+    fresh.talk(fresh.report(5, 1.0))
+    assert fresh.finish()["accepted"] == 5
+    assert recount(lab.store, lab).agrees

@@ -180,6 +180,8 @@ class CoinDesk:
         for at, (device, first) in enumerate(zip(devices.tolist(), numbers.tolist(), strict=True)):
             state = self._devices[device]
             enough = state.free >= reserve(profile) + _IN_FLIGHT
+            if first > state.committed and same[at] and self._is_new_bundle(state, first):
+                self._drop(state)
             if first > state.committed and state.waiting is None and not enough and same[at]:
                 state.committed = first + BATCH_NUMBERS - 1
                 state.batches.append(CoinBatch(first, 0, False))
@@ -195,6 +197,22 @@ class CoinDesk:
                 self._effects.commitments.append((device, first, bodies[at].tobytes()))
                 self._touched.add(device)
         return np.full(len(rows), OPEN)
+
+    def _is_new_bundle(self, state: CoinDevice, first: int) -> bool:
+        """Return whether a commitment is the first of a bundle that was issued after those of the device's batches."""
+        if not state.batches:
+            return False
+        before, now = self._keyring.find([state.device] * 2, [state.batches[-1].first, first]).tolist()
+        return bool(before != now)
+
+    def _drop(self, state: CoinDevice) -> None:
+        """Drop what a device with a fresh bundle cannot answer any more: its batches are void, and its held reports never count."""
+        for number in list(self._held[state.device]):
+            del self._held[state.device][number]
+            self._gone.append((state.device, number))
+        self._effects.closed += [(state.device, batch.first) for batch in state.batches]
+        state.make_void()
+        self._touched.add(state.device)
 
     def _answers(self, opened: Opened, rows: Ints, position: int) -> Ints:
         profile = self._keyring.profiles[position]

@@ -88,7 +88,7 @@ class CoinDevice:
 
     @property
     def waiting(self) -> CoinBatch | None:
-        """The batch that waits for its audit."""
+        """The batch that waits for its audit, or None."""
         return self.batches[-1] if self.batches and not self.batches[-1].approved else None
 
     @property
@@ -99,6 +99,13 @@ class CoinDevice:
             - sum(number > self.reported for number in each.revealed)
             for each in self.batches
         )
+
+    def make_void(self) -> None:
+        """Make all batches void: the device's unopened reports never count."""
+        self.void += sum(max(0, each.last - max(self.reported, each.first - 1)) for each in self.batches)
+        self.approved = self.reported = max(self.reported, self.committed)
+        self.opened = self.challenges
+        self.batches, self.seed, self.asked, self.due = [], b"", 0, 0
 
     def batch_of(self, number: int) -> CoinBatch | None:
         """Return the batch of a number."""

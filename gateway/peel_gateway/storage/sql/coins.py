@@ -155,10 +155,7 @@ def void_coins(connection: Connection) -> int:
 
 def _make_void(connection: Connection, states: Sequence[CoinDevice]) -> None:
     for state in states:
-        state.void += sum(max(0, each.last - max(state.reported, each.first - 1)) for each in state.batches)
-        state.approved = state.reported = max(state.reported, state.committed)
-        state.opened = state.challenges
-        state.batches, state.seed, state.asked, state.due = [], b"", 0, 0
+        state.make_void()
         connection.delete("coin_batch", "device = ?", (state.device,))
         connection.delete("held", "device = ?", (state.device,))
     write_coins(connection, CoinEffects(devices=list(states)))
