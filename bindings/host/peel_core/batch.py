@@ -101,7 +101,7 @@ class Opened:
     bodies: NDArray[np.uint8]
     """As many bytes as the payloads have: the bodies of messages, at the places of their frames."""
     starts: NDArray[np.int64]
-    """Where each payload starts."""
+    """The start of each payload."""
 
     def __len__(self) -> int:
         return len(self.code)
