@@ -8,6 +8,7 @@ import pytest
 from lab import MakeLab, harmony_profile, hashing_profile, krr_profile
 from verified import Talker, verified
 
+from peel_core import Profile
 from peel_gateway.engine.recount import recount
 
 
@@ -16,7 +17,7 @@ from peel_gateway.engine.recount import recount
     [(harmony_profile(4), 0.5), (krr_profile(4, epsilon=2.0), 1), (hashing_profile(500, epsilon=1.0), 7)],
     ids=["signs", "choice", "hashed"],
 )
-def test_reports_count_once_their_coins_are_opened(make_lab: MakeLab, profile: object, reading: float) -> None:
+def test_reports_count_once_their_coins_are_opened(make_lab: MakeLab, profile: Profile, reading: float) -> None:
     lab = make_lab(verified(profile), devices=1)
     talker = Talker(lab)
     talker.ready()

@@ -118,8 +118,10 @@ def test_coins_that_no_profile_has_and_answers_out_of_range() -> None:
         lambda: coins.verify_openings(zeros(1, 16), zeros(1, 20), [0], np.zeros(30, np.uint8)),
         lambda: coins.audit_many(bytes(15), zeros(1, 16), zeros(1, 512), 8),
         lambda: coins.audit_many(bytes(16), zeros(1, 16), zeros(1, 511), 8),
-        lambda: coins.challenge_key(bytes(31), "a", bytes(8)),
-        lambda: coins.challenge_key(bytes(32), "A", bytes(8)),
+        lambda: coins.challenge_root(bytes(31), "a"),
+        lambda: coins.challenge_root(bytes(32), "A"),
+        lambda: coins.challenge_key(bytes(15), bytes(8)),
+        lambda: coins.challenge_key(bytes(16), bytes(7)),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Any) -> None:
