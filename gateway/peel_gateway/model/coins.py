@@ -19,6 +19,7 @@ __all__ = [
     "CoinBatch",
     "CoinDevice",
     "CoinEffects",
+    "CoinWaits",
     "HeldReports",
 ]
 
@@ -142,6 +143,16 @@ class HeldReports:
         """Put tables one behind the other."""
         names = [each.name for each in fields(cls)]
         return cls(*(np.concatenate([np.zeros(0, np.int64), *(getattr(p, name) for p in parts)]) for name in names))
+
+
+@dataclass(frozen=True)
+class CoinWaits:
+    """The devices that the gateway waits for."""
+
+    held: dict[int, int]
+    """The number of held reports, by device."""
+    asked: dict[int, int]
+    """When an unanswered audit or challenge began, Unix milliseconds, by device."""
 
 
 @dataclass

@@ -21,13 +21,14 @@ from peel_gateway.fleet.device import no_such_tag
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import FleetSnapshot
+from peel_gateway.model.coins import CoinWaits
 from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.standing import STANDINGS, Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable, NewestReports
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import responses
 from peel_gateway.queries.parameters import DeviceQuery, NotFoundError
-from peel_gateway.queries.responses import moment_or_none
+from peel_gateway.queries.responses import moment, moment_or_none
 from peel_gateway.storage.store import Archive
 
 __all__ = ["DeviceCounts", "DeviceList", "having"]
@@ -42,6 +43,11 @@ _LEAST_QUIET = 60.0
 _MOST_QUIET = 86_400.0
 """Longest interval in seconds that counts. Devices claim their own interval, and one must not hide the silence of all others."""
 
+
+_STALL_BUCKETS = 2
+"""Time buckets without an answer to an audit or a challenge that do not count as a stall yet."""
+_DECIDED = frozenset({Standing.REVOKED, Standing.EXPOSED})
+"""Held reports of these devices do not count whatever they answer."""
 
 _SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "no_reading", "throttled", "faults")
 
@@ -59,6 +65,10 @@ class DeviceCounts:
     """Unix seconds at which the last report of any device was received."""
     quiet_after: float
     """Seconds without any report after which the fleet counts as silent; longer than any heard device's planned interval."""
+    held: int | None
+    """Reports that wait until their coins are opened; None without a verified profile."""
+    stalled: int | None
+    """Devices with an unanswered audit or challenge; None without a verified profile."""
     rates: Mapping[tuple[str, str | None], float]
     """Reports per second that active devices are planned to send, by profile and tag; tag None is all devices of the profile."""
 
@@ -70,6 +80,8 @@ class DeviceCounts:
             "heard": self.heard,
             "last_report": moment_or_none(self.last_report),
             "silent_seconds": None if silent is None or silent <= self.quiet_after else round(silent, 1),
+            "held_reports": self.held,
+            "stalled_devices": self.stalled,
         }
 
     def rate(self, profile: str, tag: str | None) -> float:
@@ -141,19 +153,44 @@ class DeviceList:
             )
         found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > (query.after or 0))), query.state)
         page = list(islice(found, query.limit))
-        rows = self._rows(directory, page)
+        rows = self._rows(snapshot, page)
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == query.limit else None}
 
-    def _rows(self, directory: DeviceDirectory, page: Sequence[_Known]) -> list[responses.Device]:
+    def _rows(self, snapshot: FleetSnapshot, page: Sequence[_Known]) -> list[responses.Device]:
         """Return the entries of some devices, with the verdicts on their reports."""
+        directory, verified = snapshot.devices, _verified(snapshot)
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
+        waits, late = self._store.coin_waits(ids) if verified else CoinWaits({}, {}), self._late(time.time())
         rows = []
         for known in page:
+            device = directory[known.row]
             mine = reports.get(known.device, {})
             counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device, 0)
-            rows.append(_entry(known, directory[known.row], mine, counted))
+            row = _entry(known, device, mine, counted)
+            if device.profile in verified:
+                waiting = known.standing not in _DECIDED
+                asked = waits.asked.get(known.device, late)
+                row["pending"] = waits.held.get(known.device, 0) if waiting else 0
+                row["stalled"] = moment(asked / 1000) if waiting and asked < late else None
+            rows.append(row)
         return rows
+
+    def _late(self, now: float) -> float:
+        """Return the time before which an unanswered audit or challenge counts as stalled, Unix milliseconds."""
+        return 1000 * (now - _STALL_BUCKETS * self._store.bucket_seconds)
+
+    def _waits(self, snapshot: FleetSnapshot, standings: Ints, now: float) -> tuple[int, int] | tuple[None, None]:
+        """Return the numbers of held reports and of stalled devices; None without a verified profile."""
+        if not _verified(snapshot):
+            return None, None
+        waits, late = self._store.coin_waits(), self._late(now)
+        ids = snapshot.devices.ids
+        decided = set(ids[np.isin(standings, [STANDINGS.index(each) for each in _DECIDED])].tolist())
+        return (
+            sum(count for device, count in waits.held.items() if device not in decided),
+            sum(asked < late and device not in decided for device, asked in waits.asked.items()),
+        )
 
     def counts(self) -> DeviceCounts:
         """Count all devices."""
@@ -176,6 +213,7 @@ class DeviceList:
         last_report = received[received <= now].max(initial=0.0)
         longest = signs.interval[(received > 0) & (active | silent)].max(initial=0.0)
         said = [claim for claim in claims if claim is not None]
+        held, stalled = self._waits(snapshot, standings, now)
         return DeviceCounts(
             states=dict(zip(STANDINGS, states, strict=True)),
             claimed={name: sum(filter(None, map(attrgetter(name), said))) for name in _SUMMED}
@@ -183,6 +221,8 @@ class DeviceList:
             heard=int(np.count_nonzero(received)),
             last_report=float(last_report) or None,
             quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(float(longest), _MOST_QUIET)),
+            held=held,
+            stalled=stalled,
             rates=rates,
         )
 
@@ -250,6 +290,11 @@ class DeviceList:
         )
 
 
+def _verified(snapshot: FleetSnapshot) -> frozenset[str]:
+    """Return the names of the profiles with verified coins."""
+    return frozenset(profile.name for profile in snapshot.profiles if profile.verified)
+
+
 def having(directory: DeviceDirectory, profile: str | None, tag: str | None) -> npt.NDArray[np.bool_]:
     """Return whether each device has this profile and this tag, bool[D]; None matches all. NotFoundError if no device has the tag."""
     if tag is not None and not any(tag in info.tags for info in directory.infos):
@@ -295,6 +340,8 @@ def _entry(known: _Known, device: Device, reports: Mapping[Verdict, int], counte
         "claims": None if claim is None else _claims(claim),
         "reports": {verdict.label: count for verdict, count in reports.items()},
         "counted": counted,
+        "pending": None,
+        "stalled": None,
     }
 
 

@@ -221,6 +221,12 @@ def _gamma(seed: int, width: int) -> npt.NDArray[np.float32]:
 
 _MOST_NAMES = 3
 
+_BROKEN = {
+    "audit answer": "It revealed a table that is not the one that it committed to. The table decides how its coin falls.",
+    "opening": "It opened an outcome that it had not committed to. All outcomes of a coin are fixed before the gateway picks one.",
+}
+"""What a message of verified coins proves that does not fit its commitment."""
+
 
 def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float) -> str:
     """Return the reason of an exposure with its figures; the verdict's own sentence where there are none."""
@@ -230,6 +236,8 @@ def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float)
     if exposure.verdict is Verdict.FLOOD and "last_allowed" in evidence:
         allowed = evidence["last_allowed"]
         return f"It used number {exposure.number:,}; its quota and the elapsed time allow {allowed:,} at most."
+    if exposure.verdict is Verdict.COIN and evidence.get("message") in _BROKEN:
+        return _BROKEN[evidence["message"]]
     if profile is not None and exposure.verdict is Verdict.STATISTICS and "bet" in evidence:
         return _of_bet(evidence["bet"], profile, evidence["alpha"])
     if profile is not None and "rule" in evidence:

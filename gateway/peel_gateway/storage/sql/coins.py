@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.coins import ERA_BYTES
-from peel_gateway.model.coins import CoinBatch, CoinDevice, CoinEffects, HeldReports
+from peel_gateway.model.coins import CoinBatch, CoinDevice, CoinEffects, CoinWaits, HeldReports
 from peel_gateway.storage.records import add_checksum, drop_checksum
-from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rows import columns, in_chunks
 from peel_gateway.storage.store import StoreCorrupt
 
@@ -25,6 +25,7 @@ __all__ = [
     "read_era",
     "read_held",
     "read_roots",
+    "read_waits",
     "void_coins",
     "write_coins",
 ]
@@ -43,7 +44,9 @@ def pack_era(begin: int, salt: int) -> bytes:
 
 def read_era(connection: Connection) -> bytes:
     """Return the era of verified coins."""
-    meta = dict(connection.rows("SELECT key, value FROM {meta} AS meta WHERE key IN ('era', 'era_salt')"))
+    meta: dict[str, int] = dict(
+        connection.rows("SELECT key, value FROM {meta} AS meta WHERE key IN ('era', 'era_salt')")
+    )
     return pack_era(meta["era"], meta["era_salt"])
 
 
@@ -70,10 +73,13 @@ def read_coin_devices(connection: Connection, only: Ints | None = None) -> dict[
             for marks, chunk in in_chunks(only.tolist())
             for row in connection.rows(f"{query} WHERE device IN ({marks})", chunk)
         ]
-    return {
-        device: CoinDevice(device, *numbers, bytes(seed), _unpacked(device, bytes(batches)))
-        for device, *numbers, seed, batches in rows
-    }
+    return {row[0]: _coin_device(row) for row in rows}
+
+
+def _coin_device(row: Row) -> CoinDevice:
+    device, *numbers, seed, batches = row
+    values = dict(zip(_NUMBERS, numbers, strict=True))
+    return CoinDevice(device, **values, seed=bytes(seed), batches=_unpacked(device, bytes(batches)))
 
 
 def read_due(connection: Connection, now: int, limit: int) -> Ints:
@@ -94,6 +100,22 @@ def read_held(connection: Connection, only: Ints | None = None) -> HeldReports:
             for row in connection.rows(f"{query} WHERE device IN ({marks}) ORDER BY device, number", chunk)
         ]
     return HeldReports(*columns(rows, len(_HELD)))
+
+
+def read_waits(connection: Connection, only: Ints | None = None) -> CoinWaits:
+    """Return the held reports and the unanswered audits and challenges of all devices, or of some (ascending ids)."""
+    held, asked = "{held} AS held", "{coin} AS coin WHERE asked > 0"
+    if only is None:
+        return CoinWaits(
+            dict(connection.rows(f"SELECT device, COUNT(*) FROM {held} GROUP BY device")),
+            dict(connection.rows(f"SELECT device, asked FROM {asked}")),
+        )
+    found = CoinWaits({}, {})
+    for marks, chunk in in_chunks(only.tolist()):
+        query = f"SELECT device, COUNT(*) FROM {held} WHERE device IN ({marks}) GROUP BY device"
+        found.held.update(connection.rows(query, chunk))
+        found.asked.update(connection.rows(f"SELECT device, asked FROM {asked} AND device IN ({marks})", chunk))
+    return found
 
 
 def read_roots(connection: Connection, batches: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], bytes]:
@@ -135,8 +157,7 @@ def _put_held(connection: Connection, rows: HeldReports) -> None:
 
 def drop_coins(connection: Connection, device: int) -> None:
     """Make all batches of a device void and drop its held reports, as a pardon and a release do."""
-    for state in read_coin_devices(connection, np.array([device], np.int64)).values():
-        _make_void(connection, [state])
+    _make_void(connection, list(read_coin_devices(connection, np.array([device], np.int64)).values()))
 
 
 def void_coins(connection: Connection) -> int:
