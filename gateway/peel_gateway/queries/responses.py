@@ -513,7 +513,9 @@ class Profile(TypedDict):
     period: Count
     lifetime: NotRequired[Count]
     verified: bool
-    """Whether its devices commit to their coins before these are tossed."""
+    """Whether its devices commit to their coins before the gateway picks the outcomes."""
+    audits: NotRequired[Count]
+    offline: NotRequired[Count]
     frame_bytes: Count
     devices: Count
     attributes: list[Attribute]

@@ -43,7 +43,8 @@ def is_made(url: Secret, schema: str) -> bool:
 def _identity(connection: Connection) -> int:
     """Return a number that changes when the database is restored: from a dump (the tables' ids) or from an archive (the timeline)."""
     (row,) = connection.rows(
-        "SELECT system_identifier, timeline_id, 'made'::regclass::oid::bigint FROM pg_control_system(), pg_control_checkpoint()"
+        """SELECT system_identifier, timeline_id, CAST(CAST(CAST('made' AS regclass) AS oid) AS bigint)
+           FROM pg_control_system(), pg_control_checkpoint()"""
     )
     return int.from_bytes(hashlib.blake2b(repr(row).encode(), digest_size=7).digest(), "little")
 
