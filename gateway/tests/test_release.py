@@ -31,6 +31,7 @@ def stalled(lab: Lab, device: int = 1, first: int = 1) -> Talker:
     talker = Talker(lab, device, first=first)
     talker.ready()
     talker.talk(talker.report(HELD, 0.5))
+    talker.ready()  # no audit waits, so that the challenge does
     lab.now += lab.store.bucket_seconds
     lab.send([])
     assert lab.store.coin_waits().asked.keys() == {device}
@@ -110,10 +111,12 @@ def test_a_release_between_two_pardons_changes_neither(lab: Lab) -> None:
 
 def test_a_running_engine_notices_a_release(lab: Lab) -> None:
     talker = stalled(lab)
+    talker.hear()
+    openings = [message for message in talker.coins.messages() if message[1] == 3]
+    assert len(openings) == HELD
     other = lab.database.open()
     let_go(lab, 1, store=other)
     other.close()
-    openings = [message for message in talker.coins.messages() if message[1] == 3]
     assert lab.send(openings) == {}, "the challenge is over"
     assert lab.send(talker.report(1, 0.5)) == {"uncommitted": 1}
     assert differences(lab) == []
