@@ -5,126 +5,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from click.testing import CliRunner, Result
-from helpers import climate_profile
-from verified import Talker
+from click.testing import CliRunner
+from coin_desk import BUCKET, HELD, CoinDesk
 
-from peel_core import Keys, Profile
-from peel_gateway.commands.gateway import gateway as gateway_commands
-from peel_gateway.engine.engine import Engine
-from peel_gateway.fleet.folder import Fleet
 from peel_gateway.fleet.snapshot import take_snapshot
-from peel_gateway.metrics import Metrics
-from peel_gateway.model.messages import Message
-from peel_gateway.queries.parameters import DeviceQuery
-from peel_gateway.queries.responses import Device
-from peel_gateway.queries.views import Views
-from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_gateway.queries.exposed import Cases
 from peel_tools.cli import main
-
-HELD = 20
-BUCKET = 300
-
-
-class Desk:
-    """A fleet folder, settings and a database. Devices 1 and 2 have verified coins, device 3 has not. Time is what the test says."""
-
-    def __init__(self, folder: Path, chance: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(folder)
-        self._chance = chance
-        plain, coins = folder / "plain.toml", folder / "coins.toml"
-        plain.write_text(climate_profile("plain"))
-        verify = "verify = true\noffline = 360\n[[attribute]]"
-        coins.write_text(climate_profile("coins", quota=600, period=3600).replace("[[attribute]]", verify, 1))
-        self.fleet = Fleet.create(folder / "fleet", "lab", [plain, coins])
-        self.fleet.enrol("coins", count=2)
-        self.fleet.enrol("plain")
-        self.snapshot = take_snapshot(self.fleet)
-        settings = folder / "gateway.toml"
-        settings.write_text("[mqtt]\nport = 1\n[http]\nport = 0\n")
-        settings.chmod(0o600)
-        self.path = folder / "peel.sqlite"
-        self.now = time.time()
-        monkeypatch.setattr(time, "time", lambda: self.now)
-        self.open()
-
-    def open(self) -> None:
-        """Open the database, as a gateway does that starts."""
-        self.store = SqliteStore(self.path, bucket_seconds=BUCKET)
-        self.engine = Engine(self.store)
-        self.engine.load(self.snapshot)
-        self.views = Views(self.store, lambda: self.snapshot)
-
-    # ---- what a talker needs ----
-
-    def profile(self, device: int, number: int) -> Profile:
-        (bundle,) = self.snapshot.keyring.find([device], [number])
-        return self.snapshot.keyring.profiles[int(self.snapshot.keyring.bundle_profile[bundle])]
-
-    def keys_of(self, device: int, numbers: npt.ArrayLike) -> Keys:
-        keyring = self.snapshot.keyring
-        return keyring.keys.of(keyring.find(np.full(np.shape(numbers), device), numbers))
-
-    def chance_bytes(self, size: int) -> bytes:
-        return self._chance.bytes(size)
-
-    def send(self, frames: Sequence[bytes]) -> dict[str, int]:
-        report = self.engine.process([Message("peel/v1/lab/00/x/report", frame, self.now) for frame in frames])
-        return {verdict.label: count for verdict, count in report.counts.items()}
-
-    # ---- what it shows ----
-
-    def talker(self, device: int = 1) -> Talker:
-        lab: Any = self
-        return Talker(lab, device)
-
-    def stall(self, device: int = 1) -> Talker:
-        """Let a device report and not answer its challenge."""
-        talker = self.talker(device)
-        talker.ready()
-        talker.talk(talker.report(HELD, 0.5))
-        talker.ready()  # no audit waits, so that the challenge does
-        self.now += BUCKET
-        self.send([])
-        return talker
-
-    def device(self, device: int = 1) -> Device:
-        return self.views.device(device)
-
-    def totals(self) -> tuple[int | None, int | None]:
-        found = Views(self.store, lambda: self.snapshot).device_counts().response(self.now)
-        return found["held_reports"], found["stalled_devices"]
-
-    def metric(self, name: str) -> float:
-        metrics = Metrics()
-        metrics.watch_devices(Views(self.store, lambda: self.snapshot))
-        (line,) = (line for line in metrics.exposition().decode().splitlines() if line.startswith(f"{name} "))
-        return float(line.split()[1])
-
-    def type(self, *words: str) -> Result:
-        return CliRunner().invoke(gateway_commands, words)
-
-    def ask(self, *words: str) -> Any:
-        done = self.type(*words, "--json")
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    made = Desk(tmp_path, rng, monkeypatch)
+def desk(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> Iterator[CoinDesk]:
+    made = CoinDesk(tmp_path, rng, monkeypatch)
     yield made
     made.store.close()
 
 
-def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: Desk) -> None:
+def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: CoinDesk) -> None:
     desk.stall()
     asked = desk.now
     assert (desk.device()["pending"], desk.device()["stalled"]) == (HELD, None)
@@ -138,14 +39,14 @@ def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: Desk) 
     assert (other["pending"], other["stalled"]) == (0, None)
 
 
-def test_only_devices_with_a_verified_profile_have_waiting_reports(desk: Desk) -> None:
+def test_only_devices_with_a_verified_profile_have_waiting_reports(desk: CoinDesk) -> None:
     desk.stall()
     plain = desk.device(3)
     assert plain["pending"] is plain["stalled"] is None
     assert {each["name"]: each["verified"] for each in desk.views.profiles()} == {"plain": False, "coins": True}
 
 
-def test_reports_of_exposed_and_revoked_devices_wait_for_nothing(desk: Desk) -> None:
+def test_reports_of_exposed_and_revoked_devices_wait_for_nothing(desk: CoinDesk) -> None:
     talker = desk.stall()
     desk.stall(2)
     desk.now += 3 * BUCKET
@@ -161,7 +62,7 @@ def test_reports_of_exposed_and_revoked_devices_wait_for_nothing(desk: Desk) -> 
     assert desk.totals() == (0, 0)
 
 
-def test_a_fleet_without_verified_profiles_has_no_such_columns(desk: Desk, tmp_path: Path) -> None:
+def test_a_fleet_without_verified_profiles_has_no_such_columns(desk: CoinDesk, tmp_path: Path) -> None:
     desk.stall()
     assert "pending" in desk.type("devices").stdout
     assert "pending" not in desk.type("devices", "--profile", "plain").stdout
@@ -172,7 +73,7 @@ def test_a_fleet_without_verified_profiles_has_no_such_columns(desk: Desk, tmp_p
     assert [row["pending"] for row in json.loads(found.stdout)["items"]] == [HELD, 0, None]
 
 
-def test_release_says_what_it_did_and_the_trail_keeps_it(desk: Desk) -> None:
+def test_release_says_what_it_did_and_the_trail_keeps_it(desk: CoinDesk) -> None:
     desk.stall()
     done = desk.ask("release", "1", "--reason", "lost its flash", "--who", "ada")
     (item,) = done["items"]
@@ -197,7 +98,7 @@ def test_release_says_what_it_did_and_the_trail_keeps_it(desk: Desk) -> None:
         (("1", "2"), "00000002: has no batch of verified coins and no held report"),
     ],
 )
-def test_a_release_that_is_refused_changes_nothing(desk: Desk, words: tuple[str, ...], said: str) -> None:
+def test_a_release_that_is_refused_changes_nothing(desk: CoinDesk, words: tuple[str, ...], said: str) -> None:
     desk.stall()
     before = desk.store.generation()
     done = desk.type("release", *words, "--reason", "x")
@@ -206,7 +107,7 @@ def test_a_release_that_is_refused_changes_nothing(desk: Desk, words: tuple[str,
     assert "reason: say why" in desk.type("release", "1", "--reason", " ").output
 
 
-def test_a_restored_backup_begins_a_new_era(desk: Desk, tmp_path: Path) -> None:
+def test_a_restored_backup_begins_a_new_era(desk: CoinDesk, tmp_path: Path) -> None:
     """Even at once: the mark of the copy is not valid any more."""
     desk.stall()
     era, _, held = desk.store.read_coins(np.array([1]))
@@ -222,7 +123,7 @@ def test_a_restored_backup_begins_a_new_era(desk: Desk, tmp_path: Path) -> None:
     assert later[::-1] > era[::-1] and not len(held)
 
 
-def test_a_running_gateway_goes_on_after_a_backup(desk: Desk, tmp_path: Path) -> None:
+def test_a_running_gateway_goes_on_after_a_backup(desk: CoinDesk, tmp_path: Path) -> None:
     talker = desk.stall()
     era = desk.store.read_coins(np.array([1]))[0]
     assert desk.type("backup", str(tmp_path / "copy.sqlite")).exit_code == 0
@@ -238,17 +139,33 @@ def test_a_running_gateway_goes_on_after_a_backup(desk: Desk, tmp_path: Path) ->
     assert desk.store.read_coins(np.array([1]))[0] == era, "a backup is not a restore"
 
 
-def test_a_backup_without_verified_coins_writes_no_mark(desk: Desk, tmp_path: Path) -> None:
+def test_a_backup_without_verified_coins_writes_no_mark(desk: CoinDesk, tmp_path: Path) -> None:
     with desk.store.begin() as transaction:
         assert transaction.mark == 0
     assert desk.type("backup", str(tmp_path / "copy.sqlite")).exit_code == 0
     assert desk.store.marks() == frozenset()
 
 
-def test_an_unanswered_audit_stalls_a_device_too(desk: Desk) -> None:
+def test_an_unanswered_audit_stalls_a_device_too(desk: CoinDesk) -> None:
     desk.talker().talk()
     desk.now += 2 * BUCKET + 1
     assert (desk.device()["pending"], desk.totals()) == (0, (0, 1))
     assert desk.device()["stalled"] is not None
     assert desk.ask("release", "1", "--reason", "it was reset")["dropped"] == 0
     assert desk.device()["stalled"] is None
+
+
+def test_the_evidence_of_a_wrong_opening_is_explained(desk: CoinDesk) -> None:
+    talker = desk.stall()
+    talker.hear()
+    number = talker.coins._challenges[1].numbers[0]
+    wrong = talker.coins._seal(3, number, bytes(desk.profile(1, 1).opening_bytes))
+    assert desk.send([wrong]) == {"coin": 1}
+    cases = Cases(desk.store, lambda: desk.snapshot, residual_limit=1e-3)
+    (piece,) = cases.against(1)
+    found = cases.report(piece["id"])
+    assert (found["verdict"], found["layer"], found["number"]) == ("coin", "coin", number)
+    assert found["sentence"].startswith("It opened an outcome that it had not committed to.")
+    assert found["picture"] is None, "an opening has no codeword"
+    assert {each["field"]: each["value"] for each in found["bytes"]}["type"] == "opening"
+    assert "".join(each["hex"] for each in found["bytes"]) == wrong.hex()
