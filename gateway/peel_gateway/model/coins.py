@@ -78,7 +78,7 @@ class CoinDevice:
     asked: int = 0
     """When the open audit or challenge began, Unix milliseconds; 0 without one."""
     due: int = 0
-    """When the next group may be challenged, Unix seconds; 0 if there is none, or if something is open."""
+    """When the next group may be challenged, Unix seconds; 0 without such a group, or if something is open."""
     void: int = 0
     """The count of numbers in batches that were made void."""
     seed: bytes = b""
