@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from databases import PostgresSchema
 from lab import START, Lab, MakeLab, harmony_profile
 from verified import Talker, verified
 
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.recount import recount
 from peel_gateway.engine.release import ReleaseError, release
+from peel_gateway.model.coins import CoinBatch, CoinDevice, CoinEffects, HeldReports
 from peel_gateway.model.exposure import RELEASE, AuditEntry
 from peel_gateway.model.tables import Difference
 from peel_gateway.storage.store import Store
@@ -176,3 +180,25 @@ def test_recount_notices_a_held_report_that_is_in_the_log(lab: Lab) -> None:
     (found,) = differences(lab)
     assert (found.table, found.stored, found.recounted) == ("held_report", "held", "in the log")
     assert lab.now > START
+
+
+def test_devices_of_several_partitions_are_released_together(new_schema: Callable[[], PostgresSchema]) -> None:
+    schema = new_schema()
+    for partition, device in ((0, 2), (1, 3)):
+        store = schema.open(partition=partition, partitions=2)
+        with store.begin() as transaction:
+            state = CoinDevice(device, committed=32, reported=7, asked=5, batches=[CoinBatch(1, 255, approved=True)])
+            held = HeldReports(*(np.array([each], np.int64) for each in (device, 20, 1, 0, 1, 5, 9, 0, -1)))
+            transaction.write_coins(CoinEffects(devices=[state], held=[held]))
+        store.close()
+    archive = schema.archive(partitions=2)
+    waits = archive.coin_waits()
+    assert (waits.held, waits.asked) == ({2: 1, 3: 1}, {2: 5, 3: 5})
+    with pytest.raises(ReleaseError, match="device 00000004"):
+        release(archive, [2, 3, 4], reason="x", who="ada")
+    assert archive.audit() == []
+    assert [entry.device for entry in release(archive, [3, 2], reason="x", who="ada")] == [2, 3]
+    assert archive.coin_waits(np.array([2, 3])).held == {}
+    assert sorted(entry.action for entry in archive.audit()) == [RELEASE, RELEASE]
+    assert archive.counts().pardons == 0
+    archive.close()

@@ -32,7 +32,8 @@ def release(
     """
     wanted = list(dict.fromkeys(devices))
     for store in archive.stores():  # before the first change
-        _refuse_empty(store, _within(archive, store, wanted))
+        if mine := _within(archive, store, wanted):
+            _refuse_empty(store, mine)
     entries: list[AuditEntry] = []
     for store in archive.stores():
         if mine := _within(archive, store, wanted):
