@@ -15,6 +15,7 @@ from coin_desk import BUCKET, HELD, CoinDesk
 
 from peel_gateway.fleet.snapshot import take_snapshot
 from peel_gateway.queries.exposed import Cases
+from peel_gateway.queries.views import Views
 from peel_tools.cli import main
 
 
@@ -37,6 +38,17 @@ def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: CoinDe
     assert (desk.metric("peel_stalled_devices"), desk.metric("peel_held_reports")) == (1, HELD)
     other = desk.device(2)
     assert (other["pending"], other["stalled"]) == (0, None)
+
+
+def test_a_device_whose_reports_are_held_was_heard(desk: CoinDesk) -> None:
+    talker = desk.talker()
+    talker.ready()
+    assert desk.device()["state"] == "new"
+    talker.talk(talker.report(HELD, 0.5))
+    assert (desk.device()["state"], desk.device()["last_heard"] is not None) == ("active", True)
+    counts = Views(desk.store, lambda: desk.snapshot).device_counts()
+    assert (counts.heard, counts.response(desk.now)["silent_seconds"]) == (0, None), "nothing of it counts yet"
+    assert counts.last_report == pytest.approx(desk.now, abs=0.001)
 
 
 def test_only_devices_with_a_verified_profile_have_waiting_reports(desk: CoinDesk) -> None:

@@ -151,6 +151,8 @@ class CoinWaits:
 
     held: dict[int, int]
     """The number of held reports, by device."""
+    newest: dict[int, int]
+    """When the newest of them was received, Unix milliseconds, by device."""
     asked: dict[int, int]
     """When an unanswered audit or challenge began, Unix milliseconds, by device."""
 

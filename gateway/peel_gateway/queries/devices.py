@@ -60,9 +60,9 @@ class DeviceCounts:
     claimed: Mapping[str, int]
     """Sums of the devices' own counters: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
     heard: int
-    """Devices that have ever sent a report."""
+    """Devices with a report in the log, pruned ones included; held reports are not in it yet."""
     last_report: float | None
-    """Unix seconds at which the last report of any device was received."""
+    """Unix seconds at which the last report of any device was received, also if it is held."""
     quiet_after: float
     """Seconds without any report after which the fleet counts as silent; longer than any heard device's planned interval."""
     held: int | None
@@ -161,7 +161,7 @@ class DeviceList:
         directory, verified = snapshot.devices, _verified(snapshot)
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
-        waits, late = self._store.coin_waits(ids) if verified else CoinWaits({}, {}), self._late(time.time())
+        waits, late = self._waits(snapshot, ids), self._late(time.time())
         rows = []
         for known in page:
             device = directory[known.row]
@@ -180,12 +180,17 @@ class DeviceList:
         """Return the time before which an unanswered audit or challenge counts as stalled, Unix milliseconds."""
         return 1000 * (now - _STALL_BUCKETS * self._store.bucket_seconds)
 
-    def _waits(self, snapshot: FleetSnapshot, standings: Ints, now: float) -> tuple[int, int] | tuple[None, None]:
+    def _waits(self, snapshot: FleetSnapshot, only: Ints | None = None) -> CoinWaits:
+        """Return the held reports and open questions of all devices, or of some; empty without a verified profile."""
+        return self._store.coin_waits(only) if _verified(snapshot) else CoinWaits({}, {}, {})
+
+    def _count_waits(
+        self, snapshot: FleetSnapshot, standings: Ints, waits: CoinWaits, now: float
+    ) -> tuple[int, int] | tuple[None, None]:
         """Return the numbers of held reports and of stalled devices; None without a verified profile."""
         if not _verified(snapshot):
             return None, None
-        waits, late = self._store.coin_waits(), self._late(now)
-        ids = snapshot.devices.ids
+        late, ids = self._late(now), snapshot.devices.ids
         decided = set(ids[np.isin(standings, [STANDINGS.index(each) for each in _DECIDED])].tolist())
         return (
             sum(count for device, count in waits.held.items() if device not in decided),
@@ -199,9 +204,11 @@ class DeviceList:
         everyone = np.arange(len(directory))
         claims = [self._claims(device) for device in directory.ids.tolist()]
         reports = self._store.newest_reports()
-        signs = self._signs(snapshot, everyone, reports, claims, now)
+        waits = self._waits(snapshot)
+        signs = self._signs(snapshot, everyone, reports, claims, waits, now)
         standings = signs.standings(now)
-        received = _placed(directory.ids, reports.device, reports.last_received) / 1000
+        logged = _placed(directory.ids, reports.device, reports.last_received)
+        received = np.maximum(logged, _newest_held(directory.ids, waits)) / 1000
         active, silent = (standings == STANDINGS.index(each) for each in (Standing.ACTIVE, Standing.SILENT))
         rates: defaultdict[tuple[str, str | None], float] = defaultdict(float)
         per_info = np.bincount(directory.info_of[active], 1 / signs.interval[active], len(directory.infos))
@@ -213,12 +220,12 @@ class DeviceList:
         last_report = received[received <= now].max(initial=0.0)
         longest = signs.interval[(received > 0) & (active | silent)].max(initial=0.0)
         said = [claim for claim in claims if claim is not None]
-        held, stalled = self._waits(snapshot, standings, now)
+        held, stalled = self._count_waits(snapshot, standings, waits, now)
         return DeviceCounts(
             states=dict(zip(STANDINGS, states, strict=True)),
             claimed={name: sum(filter(None, map(attrgetter(name), said))) for name in _SUMMED}
             | {"refused": sum(map(len, filter(None, map(attrgetter("refused"), said))))},
-            heard=int(np.count_nonzero(received)),
+            heard=int(np.count_nonzero(logged)),
             last_report=float(last_report) or None,
             quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(float(longest), _MOST_QUIET)),
             held=held,
@@ -234,7 +241,7 @@ class DeviceList:
             ids = snapshot.devices.ids[some].astype(np.int64)
             table = self._store.devices(ids)
             pasts, claims = _pasts(table), [self._claims(device) for device in ids.tolist()]
-            signs = self._signs(snapshot, some, table, claims, now)
+            signs = self._signs(snapshot, some, table, claims, self._waits(snapshot, ids), now)
             columns = (some, ids, signs.standings(now), signs.heard, signs.patience, signs.left)
             for claim, row, device, place, heard, patient, left in zip(
                 claims, *(column.tolist() for column in columns), strict=True
@@ -257,6 +264,7 @@ class DeviceList:
         rows: Ints,
         reports: DeviceTable | NewestReports,
         claims: Sequence[Claim | None],
+        waits: CoinWaits,
         now: float,
     ) -> Signs:
         """Return the facts about the devices in these rows of the directory, [N]; `claims` are theirs."""
@@ -276,7 +284,8 @@ class DeviceList:
         least = per_device(lambda info: profiles[info.profile].period / profiles[info.profile].quota)
         interval = expected_interval(least, claimed("interval_ms"))
         patient = patience(interval, self._silent_seconds)
-        heard = np.stack([np.where(received > 0, received, np.nan), claimed("heard")])
+        held = _newest_held(ids, waits) / 1000
+        heard = np.stack([*(np.where(times > 0, times, np.nan) for times in (received, held)), claimed("heard")])
         return Signs(
             revoked=per_device(lambda info: info.state == REVOKED) > 0,
             exposed=_placed(ids, reports.device, reports.cause) != 0,
@@ -308,6 +317,13 @@ def _placed(ids: npt.NDArray[np.uint32], devices: Ints, values: Ints) -> Ints:
         return np.zeros(len(ids), np.int64)
     places = np.minimum(np.searchsorted(devices, ids), len(devices) - 1)
     return np.where(devices[places] == ids, values[places], 0)
+
+
+def _newest_held(ids: npt.NDArray[np.uint32], waits: CoinWaits) -> Ints:
+    """Return when each device's newest held report was received, Unix milliseconds, 0 without one, int64[N]."""
+    if not waits.newest:
+        return np.zeros(len(ids), np.int64)
+    return np.array([waits.newest.get(device, 0) for device in ids.tolist()], np.int64)
 
 
 def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:

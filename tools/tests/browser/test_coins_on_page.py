@@ -29,6 +29,7 @@ def test_the_page_says_what_waits_for_coins(
     page = open_page(gateway.url)
     expect(page.locator("#lede")).to_contain_text(WAITS)
     page.locator("#profile").select_option("coins")
+    expect(page.locator("#estimates-legend")).to_be_visible()
     expect(page.locator("#estimates-legend")).to_contain_text(COUNTS_LATER)
     row = page.locator("#devices-table tbody tr").first
     expect(row).to_contain_text("stalled")

@@ -104,17 +104,18 @@ def read_held(connection: Connection, only: Ints | None = None) -> HeldReports:
 
 def read_waits(connection: Connection, only: Ints | None = None) -> CoinWaits:
     """Return the held reports and the unanswered audits and challenges of all devices, or of some (ascending ids)."""
-    held, asked = "{held} AS held", "{coin} AS coin WHERE asked > 0"
-    if only is None:
-        return CoinWaits(
-            dict(connection.rows(f"SELECT device, COUNT(*) FROM {held} GROUP BY device")),
-            dict(connection.rows(f"SELECT device, asked FROM {asked}")),
-        )
-    found = CoinWaits({}, {})
-    for marks, chunk in in_chunks(only.tolist()):
-        query = f"SELECT device, COUNT(*) FROM {held} WHERE device IN ({marks}) GROUP BY device"
-        found.held.update(connection.rows(query, chunk))
-        found.asked.update(connection.rows(f"SELECT device, asked FROM {asked} AND device IN ({marks})", chunk))
+    chunks = (
+        [("", [])]
+        if only is None
+        else [(f"AND device IN ({marks})", chunk) for marks, chunk in in_chunks(only.tolist())]
+    )
+    found = CoinWaits({}, {}, {})
+    for which, chunk in chunks:
+        query = f"SELECT device, COUNT(*), MAX(received) FROM {{held}} AS held WHERE number > 0 {which} GROUP BY device"
+        for device, count, newest in connection.rows(query, chunk):
+            found.held[device], found.newest[device] = count, newest
+        query = f"SELECT device, asked FROM {{coin}} AS coin WHERE asked > 0 {which}"
+        found.asked.update(connection.rows(query, chunk))
     return found
 
 
