@@ -80,7 +80,7 @@ class Metrics:
         self.registry.register(_StoreCollector(store))
 
     def watch_devices(self, views: Views) -> None:
-        """Add the number of devices per state, and the sums of their own status counters."""
+        """Add the devices per state, the sums of their own status counters, and their held reports."""
         self.registry.register(_DeviceCollector(views))
 
     def watch_estimates(self, latest: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
@@ -211,6 +211,15 @@ class _DeviceCollector(Collector):
         for name, total in found.claimed.items():
             claimed.add_metric([name], total)
         yield claimed
+        for name, text, value in (
+            ("peel_held_reports", "Reports that wait until their verified coins are opened.", found.held),
+            (
+                "peel_stalled_devices",
+                "Devices that have not answered an audit or a challenge of their coins for two time buckets.",
+                found.stalled,
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value=value or 0)
 
 
 class _EstimateCollector(Collector):

@@ -26,6 +26,7 @@ ON_ALL_DATABASES = {
     "test_pardon.py",
     "test_quarantine.py",
     "test_recount.py",
+    "test_release.py",
     "test_restored_folder.py",
     "test_retention.py",
     "test_rollups.py",

@@ -46,6 +46,17 @@ def bet(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("verdict", "evidence", "words"),
     [
+        (
+            Verdict.COIN,
+            {"message": "audit answer"},
+            "It revealed a table that is not the one that it committed to. The table decides how its coin falls.",
+        ),
+        (
+            Verdict.COIN,
+            {"message": "opening"},
+            "It opened an outcome that it had not committed to. All outcomes of a coin are fixed before the gateway picks one.",
+        ),
+        (Verdict.COIN, {}, "Its coin is not the one that the device committed to."),
         (Verdict.REUSED, CONTENT, "It used number 17 for two different reports; each number is valid for one report."),
         (
             Verdict.FLOOD,

@@ -203,6 +203,8 @@ def test_silence_is_counted_and_named(watched: Watched) -> None:
         "heard": 0,
         "last_report": None,
         "silent_seconds": None,
+        "held_reports": None,
+        "stalled_devices": None,
     }
     watched.report(20, seconds=STEP)
     assert watched.views.device_counts().response(watched.lab.now)["silent_seconds"] is None, (

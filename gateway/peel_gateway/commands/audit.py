@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`peel gateway pardon` and `audit`."""
+"""`peel gateway pardon`, `release` and `audit`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ import numpy as np
 from peel_gateway.commands.shared import given_as_query, opened
 from peel_gateway.engine.pardon import PardonError, exposed_devices
 from peel_gateway.engine.pardon import pardon as pardon_devices
+from peel_gateway.engine.release import ReleaseError
+from peel_gateway.engine.release import release as release_devices
 from peel_gateway.fleet.folder import device_label, parse_device
 from peel_gateway.fleet.snapshot import FleetSnapshot
 from peel_gateway.model.exposure import check_reason
 from peel_gateway.printing import json_option, print_json, print_table, who_option
 from peel_gateway.queries.parameters import MOST_ITEMS, AuditQuery, ExposureQuery, QueryError, SpanQuery, parse_query
-from peel_gateway.queries.responses import Pardon
-from peel_gateway.queries.views import Views, pardon_of
+from peel_gateway.queries.responses import AuditItem
+from peel_gateway.queries.views import Views, audit_item
 from peel_gateway.settings.reading import config_option, pasteable
 from peel_gateway.storage.store import Archive
 
-__all__ = ["audit", "pardon"]
+__all__ = ["audit", "pardon", "release"]
 
 
 @click.command()
@@ -69,7 +71,7 @@ def pardon(
         if cause and not yes:
             _confirm(chosen, as_json)
         entries = pardon_devices(store, chosen, restore=restore, reason=text, who=who)
-    _show_pardons([pardon_of(entry) for entry in entries], as_json)
+    _show_pardons([audit_item(entry) for entry in entries], as_json)
 
 
 def _known(store: Archive, snapshot: FleetSnapshot, name: str) -> int:
@@ -107,7 +109,7 @@ def _confirm(devices: Sequence[int], as_json: bool) -> None:
     click.confirm(f"pardon {len(devices)} devices?", abort=True, err=True)
 
 
-def _show_pardons(rows: Sequence[Pardon], as_json: bool) -> None:
+def _show_pardons(rows: Sequence[AuditItem], as_json: bool) -> None:
     restored = sum(row["reports"] for row in rows if row["restored"])
     forfeited = sum(row["reports"] for row in rows if not row["restored"])
     if as_json:
@@ -118,7 +120,8 @@ def _show_pardons(rows: Sequence[Pardon], as_json: bool) -> None:
         f"{len(rows)} pardoned; {restored} reports count again, {forfeited} stay withdrawn for good. "
         "Reports sent while exposed were not judged and do not count."
     )
-    for verdict in sorted({row["cause"] for row in rows} & _STILL_TO_DO.keys()):
+    causes = {row["cause"] for row in rows if row["cause"]}
+    for verdict in sorted(causes & _STILL_TO_DO.keys()):
         click.echo(pasteable(f"{verdict}: {_STILL_TO_DO[verdict]}"), err=True)
 
 
@@ -128,9 +131,51 @@ _STILL_TO_DO = {
     "rule": "its board must get the profile's odds (`peel fleet bundle FOLDER DEVICE`), or it is exposed again",
     "support": "its board must get sound firmware and its own keys, or it is exposed again",
     "structure": "its board must get sound firmware and its profile (`peel fleet bundle FOLDER DEVICE`), or it is exposed again",
+    "coin": "its board must get sound firmware; it commits to new coins, and is exposed again if it opens others",
     "statistics": "its tests start again: a device that does not randomize honestly is exposed again, after as many reports",
 }
 """Per verdict: what remains to be fixed after a pardon."""
+
+
+@click.command()
+@config_option
+@json_option
+@click.argument("device", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why, for the audit trail.")
+@who_option
+def release(config: Path | None, as_json: bool, device: Sequence[str], reason: str, who: str) -> None:
+    """Release devices with verified coins that are stalled or have lost their flash: their batches are void.
+
+    Their held reports never count, and no device is blamed. A device goes on with the next batch that it commits to.
+    A running gateway follows with its next batch.
+    """
+    with opened(config, compared=True) as (_, store, snapshot):
+        text = check_reason(reason)
+        chosen = [_with_coins(store, snapshot, name) for name in device]
+        entries = release_devices(store, chosen, reason=text, who=who)
+    rows = [audit_item(entry) for entry in entries]
+    dropped = sum(row["reports"] for row in rows)
+    if as_json:
+        print_json({"items": rows, "dropped": dropped})
+        return
+    columns = ["device", "reports", "time", "who", "reason"]
+    print_table(columns, [[row.get(key) for key in columns] for row in rows])
+    click.echo(f"{len(rows)} released; {dropped} held reports were dropped and never count.")
+
+
+def _with_coins(store: Archive, snapshot: FleetSnapshot, name: str) -> int:
+    """Return the id of a device that may have verified coins. Raises ReleaseError for a device that cannot have any."""
+    device = parse_device(name)
+    (row,) = snapshot.devices.rows(np.array([device])).tolist()
+    if row < 0:
+        raise ReleaseError(f"device {device_label(device)}: is not registered in this fleet")
+    profile = snapshot.devices[row].profile
+    waits = store.coin_waits(np.array([device]))
+    if not any(each.verified for each in snapshot.profiles if each.name == profile) and not (waits.held or waits.asked):
+        raise ReleaseError(
+            f"device {device_label(device)}: its profile {profile!r} has no verified coins, so there is nothing to release"
+        )
+    return device
 
 
 @click.command()
@@ -140,7 +185,7 @@ _STILL_TO_DO = {
 @click.option("--limit", type=int, default=100, show_default=True, help=f"Most rows, up to {MOST_ITEMS}.")
 @click.option("--before", type=int, help="Continue below this id.")
 def audit(config: Path | None, as_json: bool, **given: object) -> None:
-    """List pardons, and revocations in the fleet folder, newest first."""
+    """List pardons and releases, and revocations in the fleet folder, newest first."""
     with opened(config) as (_, store, snapshot):
         page = Views(store, lambda: snapshot).audit(parse_query(AuditQuery, given_as_query(**given)))
     if as_json:

@@ -205,7 +205,7 @@ def unrevoke(folder: Path, device: Sequence[str], as_json: bool, reason: str, wh
 @folder_argument
 @json_option
 def audit(folder: Path, as_json: bool) -> None:
-    """List who revoked and unrevoked which device, newest first. `peel gateway audit` lists pardons too."""
+    """List who revoked and unrevoked which device, newest first. `peel gateway audit` lists pardons and releases too."""
     with explained():
         rows = [asdict(entry) for entry in reversed(Fleet(folder).audit())]
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from peel_gateway.commands.audit import audit, pardon
+from peel_gateway.commands.audit import audit, pardon, release
 from peel_gateway.commands.database import backup, migrate, restore, schema, upgrade
 from peel_gateway.commands.queries import change, devices, estimates, export, exposures, quarantine
 from peel_gateway.commands.recount import recount, replay
@@ -121,7 +121,7 @@ def gateway() -> None:
 
 for command in (
     *(estimates, change, devices, exposures, quarantine, export),
-    *(recount, replay, pardon, audit),
+    *(recount, replay, pardon, release, audit),
     *(backup, restore, upgrade, migrate, schema, workers, clock),
 ):
     gateway.add_command(command)

@@ -179,14 +179,29 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
     if as_json:
         print_json(page)
         return
-    columns = ("device", "profile", "tags", "state", "exposed", "last_number", "left", "last_heard")
     rows: Sequence[Mapping[str, Any]] = page["items"]
+    columns = (
+        "device",
+        "profile",
+        "tags",
+        "state",
+        "exposed",
+        "last_number",
+        "left",
+        "last_heard",
+        *_coin_columns(rows),
+    )
     print_table(
         [*(name.replace("_", " ") for name in columns), "accepted", *_SAID, "note"],
         [[*(row[key] for key in columns), row["reports"].get("accepted", 0), *_said(row), row["note"]] for row in rows],
     )
     if page["next"]:
         click.echo(f"more: --after {page['next']}", err=True)
+
+
+def _coin_columns(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """Return the columns about verified coins; none if no listed device has such a profile."""
+    return ("pending", "stalled") if any(row.get("pending") is not None for row in rows) else ()
 
 
 def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -197,10 +212,10 @@ def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Mapping[
     if as_json:
         print_json({"items": rows})
         return
-    columns = ("device", "profile", "tags", "state", "last_heard", "left")
+    columns = ("device", "profile", "tags", "state", "last_heard", "left", *_coin_columns(rows))
     print_table(
         [*(name.replace("_", " ") for name in columns), *_SAID, "note"],
-        [[*(row[key] for key in columns), *_said(row), row["note"]] for row in rows],
+        [[*(row.get(key) for key in columns), *_said(row), row["note"]] for row in rows],
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from peel_gateway.engine.pardon import PardonError
+from peel_gateway.engine.release import ReleaseError
 from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.exposure import ReasonError
@@ -33,7 +34,7 @@ __all__ = [
 
 def explained() -> AbstractContextManager[None]:
     """Turn the gateway's errors into one line and their exit code."""
-    return explaining(SettingsError, QueryError, ReasonError, PardonError, FleetError, StoreError)
+    return explaining(SettingsError, QueryError, ReasonError, PardonError, ReleaseError, FleetError, StoreError)
 
 
 def find_used_settings(config: Path | None) -> Settings:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Runs the screening on a store: batches, the recount, replays and pardons."""
+"""Runs the screening on a store: batches, the recount, replays, pardons and releases."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from peel_core import Profile, index_many
 from peel_gateway.engine.engine import reading_stored
+from peel_gateway.engine.recount_coins import HeldCheck
 from peel_gateway.engine.recount_states import StateCheck, portions
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
@@ -80,7 +81,7 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
     store.check()
     with reading_stored(), store.inspect() as shown:
         kept = shown.kept
-        sums, numbers = _Sums(kept), NumberCheck(kept, registry)
+        sums, numbers, held = _Sums(kept), NumberCheck(kept, registry), HeldCheck(kept)
         found: list[Difference] = []
         judged: list[Difference] = []
         for place, devices in enumerate(portions(kept, registry, alpha, cache_bytes)):
@@ -91,9 +92,10 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
                     sums.add(log, gaps)
                     shown.rollups.add(log)
                     found += numbers.add(log, gaps)
+                    found += held.add(log)
             judged += device_tests.differences()
         judged += shown.rollups.differences()
-    found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept)]
+    found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept), *held.differences()]
     return RecountReport(sums.reports, sums.devices, found)
 
 

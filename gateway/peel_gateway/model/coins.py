@@ -20,6 +20,7 @@ __all__ = [
     "CoinBatch",
     "CoinDevice",
     "CoinEffects",
+    "CoinWaits",
     "HeldReports",
 ]
 
@@ -150,6 +151,18 @@ class HeldReports:
         """Put tables one behind the other."""
         names = [each.name for each in fields(cls)]
         return cls(*(np.concatenate([np.zeros(0, np.int64), *(getattr(p, name) for p in parts)]) for name in names))
+
+
+@dataclass(frozen=True)
+class CoinWaits:
+    """The devices that the gateway waits for."""
+
+    held: dict[int, int]
+    """The number of held reports, by device."""
+    newest: dict[int, int]
+    """When the newest of them was received, Unix milliseconds, by device."""
+    asked: dict[int, int]
+    """When an unanswered audit or challenge began, Unix milliseconds, by device."""
 
 
 @dataclass

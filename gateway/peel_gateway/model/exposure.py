@@ -10,7 +10,7 @@ from typing import Any
 
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 
-__all__ = ["PARDON", "AuditEntry", "Exposure", "ExposureFilter", "ReasonError", "check_reason", "digest_of"]
+__all__ = ["PARDON", "RELEASE", "AuditEntry", "Exposure", "ExposureFilter", "ReasonError", "check_reason", "digest_of"]
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,18 @@ class ExposureFilter:
 
 
 PARDON = "pardon"
+RELEASE = "release"
 
 _REASON_CHARACTERS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditEntry:
-    """One pardon, as the store keeps it."""
+    """One pardon or release, as the store keeps it.
+
+    A release has the cause 0. Its other numbers are such that no reader takes it for a pardon: `restored` is True, and `arrival` and
+    `last_exposure` are 0.
+    """
 
     device: int
     reason: str
@@ -75,15 +80,20 @@ class AuditEntry:
     arrival: int
     """The device's last event before it: what comes later is judged as if the device were new."""
     cause: int
-    """The verdict that it takes back."""
+    """The verdict that a pardon takes back; 0 for a release."""
     restored: bool
     """Whether what the device had counted before counts again; else it stays withdrawn for ever."""
     reports: int
-    """The number of these reports."""
+    """The number of these reports. Of a release: the held reports that it drops."""
     last_exposure: int
     """Id of the newest exposure before it."""
     id: int = 0
     """Given by the store."""
+
+    @property
+    def action(self) -> str:
+        """`PARDON` or `RELEASE`."""
+        return PARDON if self.cause else RELEASE
 
 
 class ReasonError(ValueError):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NewType, Self
 import numpy as np
 import numpy.typing as npt
 
+from peel_gateway.model.coins import CoinDevice, HeldReports
 from peel_gateway.model.exposure import AuditEntry, Exposure
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.verdict import Verdict
@@ -456,6 +457,10 @@ class StoredState:
     held: Mapping[int, tuple[int, int]]
     """Exposures that are held, and their bytes, by class."""
     held_verdicts: Mapping[int, int]
+    coins: Mapping[int, CoinDevice]
+    """The verified coins of devices, by id."""
+    held_reports: HeldReports
+    """Reports whose coins are not opened, by device and number."""
     pardons: Sequence[AuditEntry]
     """Oldest first."""
     convictions: Sequence[Exposure]

@@ -21,13 +21,14 @@ from peel_gateway.fleet.device import no_such_tag
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import FleetSnapshot
+from peel_gateway.model.coins import CoinWaits
 from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.standing import STANDINGS, Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable, NewestReports
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.queries import responses
 from peel_gateway.queries.parameters import DeviceQuery, NotFoundError
-from peel_gateway.queries.responses import moment_or_none
+from peel_gateway.queries.responses import moment, moment_or_none
 from peel_gateway.storage.store import Archive
 
 __all__ = ["DeviceCounts", "DeviceList", "having"]
@@ -43,6 +44,11 @@ _MOST_QUIET = 86_400.0
 """Longest interval in seconds that counts. Devices claim their own interval, and one must not hide the silence of all others."""
 
 
+_STALL_BUCKETS = 2
+"""Time buckets without an answer to an audit or a challenge that do not count as a stall yet."""
+_DECIDED = frozenset({Standing.REVOKED, Standing.EXPOSED})
+"""Held reports of these devices do not count whatever they answer."""
+
 _SUMMED = ("dropped", "unconfirmed", "refused_receipts", "lost", "skipped", "no_reading", "throttled", "faults")
 
 
@@ -54,11 +60,15 @@ class DeviceCounts:
     claimed: Mapping[str, int]
     """Sums of the devices' own counters: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
     heard: int
-    """Devices that have ever sent a report."""
+    """Devices with a report in the log, pruned ones included; held reports are not in it yet."""
     last_report: float | None
-    """Unix seconds at which the last report of any device was received."""
+    """Unix seconds at which the last report of any device was received, also if it is held."""
     quiet_after: float
     """Seconds without any report after which the fleet counts as silent; longer than any heard device's planned interval."""
+    held: int | None
+    """Reports that wait until their coins are opened; None without a verified profile."""
+    stalled: int | None
+    """Devices with an unanswered audit or challenge; None without a verified profile."""
     rates: Mapping[tuple[str, str | None], float]
     """Reports per second that active devices are planned to send, by profile and tag; tag None is all devices of the profile."""
 
@@ -70,6 +80,8 @@ class DeviceCounts:
             "heard": self.heard,
             "last_report": moment_or_none(self.last_report),
             "silent_seconds": None if silent is None or silent <= self.quiet_after else round(silent, 1),
+            "held_reports": self.held,
+            "stalled_devices": self.stalled,
         }
 
     def rate(self, profile: str, tag: str | None) -> float:
@@ -141,19 +153,49 @@ class DeviceList:
             )
         found = self._known(snapshot, np.flatnonzero(chosen & (directory.ids > (query.after or 0))), query.state)
         page = list(islice(found, query.limit))
-        rows = self._rows(directory, page)
+        rows = self._rows(snapshot, page)
         return {"items": rows, "next": rows[-1]["device"] if len(rows) == query.limit else None}
 
-    def _rows(self, directory: DeviceDirectory, page: Sequence[_Known]) -> list[responses.Device]:
+    def _rows(self, snapshot: FleetSnapshot, page: Sequence[_Known]) -> list[responses.Device]:
         """Return the entries of some devices, with the verdicts on their reports."""
+        directory, verified = snapshot.devices, _verified(snapshot)
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
+        waits, late = self._waits(snapshot, ids), self._late(time.time())
         rows = []
         for known in page:
+            device = directory[known.row]
             mine = reports.get(known.device, {})
             counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device, 0)
-            rows.append(_entry(known, directory[known.row], mine, counted))
+            row = _entry(known, device, mine, counted)
+            if device.profile in verified:
+                waiting = known.standing not in _DECIDED
+                asked = waits.asked.get(known.device, late)
+                row["pending"] = waits.held.get(known.device, 0) if waiting else 0
+                row["stalled"] = moment(asked / 1000) if waiting and asked < late else None
+            rows.append(row)
         return rows
+
+    def _late(self, now: float) -> float:
+        """Return the time before which an unanswered audit or challenge counts as stalled, Unix milliseconds."""
+        return 1000 * (now - _STALL_BUCKETS * self._store.bucket_seconds)
+
+    def _waits(self, snapshot: FleetSnapshot, only: Ints | None = None) -> CoinWaits:
+        """Return the held reports and open questions of all devices, or of some; empty without a verified profile."""
+        return self._store.coin_waits(only) if _verified(snapshot) else CoinWaits({}, {}, {})
+
+    def _count_waits(
+        self, snapshot: FleetSnapshot, standings: Ints, waits: CoinWaits, now: float
+    ) -> tuple[int, int] | tuple[None, None]:
+        """Return the numbers of held reports and of stalled devices; None without a verified profile."""
+        if not _verified(snapshot):
+            return None, None
+        late, ids = self._late(now), snapshot.devices.ids
+        decided = set(ids[np.isin(standings, [STANDINGS.index(each) for each in _DECIDED])].tolist())
+        return (
+            sum(count for device, count in waits.held.items() if device not in decided),
+            sum(asked < late and device not in decided for device, asked in waits.asked.items()),
+        )
 
     def counts(self) -> DeviceCounts:
         """Count all devices."""
@@ -162,9 +204,11 @@ class DeviceList:
         everyone = np.arange(len(directory))
         claims = [self._claims(device) for device in directory.ids.tolist()]
         reports = self._store.newest_reports()
-        signs = self._signs(snapshot, everyone, reports, claims, now)
+        waits = self._waits(snapshot)
+        signs = self._signs(snapshot, everyone, reports, claims, waits, now)
         standings = signs.standings(now)
-        received = _placed(directory.ids, reports.device, reports.last_received) / 1000
+        logged = _placed(directory.ids, reports.device, reports.last_received)
+        received = np.maximum(logged, _newest_held(directory.ids, waits)) / 1000
         active, silent = (standings == STANDINGS.index(each) for each in (Standing.ACTIVE, Standing.SILENT))
         rates: defaultdict[tuple[str, str | None], float] = defaultdict(float)
         per_info = np.bincount(directory.info_of[active], 1 / signs.interval[active], len(directory.infos))
@@ -176,13 +220,16 @@ class DeviceList:
         last_report = received[received <= now].max(initial=0.0)
         longest = signs.interval[(received > 0) & (active | silent)].max(initial=0.0)
         said = [claim for claim in claims if claim is not None]
+        held, stalled = self._count_waits(snapshot, standings, waits, now)
         return DeviceCounts(
             states=dict(zip(STANDINGS, states, strict=True)),
             claimed={name: sum(filter(None, map(attrgetter(name), said))) for name in _SUMMED}
             | {"refused": sum(map(len, filter(None, map(attrgetter("refused"), said))))},
-            heard=int(np.count_nonzero(received)),
+            heard=int(np.count_nonzero(logged)),
             last_report=float(last_report) or None,
             quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(float(longest), _MOST_QUIET)),
+            held=held,
+            stalled=stalled,
             rates=rates,
         )
 
@@ -194,7 +241,7 @@ class DeviceList:
             ids = snapshot.devices.ids[some].astype(np.int64)
             table = self._store.devices(ids)
             pasts, claims = _pasts(table), [self._claims(device) for device in ids.tolist()]
-            signs = self._signs(snapshot, some, table, claims, now)
+            signs = self._signs(snapshot, some, table, claims, self._waits(snapshot, ids), now)
             columns = (some, ids, signs.standings(now), signs.heard, signs.patience, signs.left)
             for claim, row, device, place, heard, patient, left in zip(
                 claims, *(column.tolist() for column in columns), strict=True
@@ -217,6 +264,7 @@ class DeviceList:
         rows: Ints,
         reports: DeviceTable | NewestReports,
         claims: Sequence[Claim | None],
+        waits: CoinWaits,
         now: float,
     ) -> Signs:
         """Return the facts about the devices in these rows of the directory, [N]; `claims` are theirs."""
@@ -236,7 +284,8 @@ class DeviceList:
         least = per_device(lambda info: profiles[info.profile].period / profiles[info.profile].quota)
         interval = expected_interval(least, claimed("interval_ms"))
         patient = patience(interval, self._silent_seconds)
-        heard = np.stack([np.where(received > 0, received, np.nan), claimed("heard")])
+        held = _newest_held(ids, waits) / 1000
+        heard = np.stack([*(np.where(times > 0, times, np.nan) for times in (received, held)), claimed("heard")])
         return Signs(
             revoked=per_device(lambda info: info.state == REVOKED) > 0,
             exposed=_placed(ids, reports.device, reports.cause) != 0,
@@ -248,6 +297,11 @@ class DeviceList:
             interval=interval,
             patience=patient,
         )
+
+
+def _verified(snapshot: FleetSnapshot) -> frozenset[str]:
+    """Return the names of the profiles with verified coins."""
+    return frozenset(profile.name for profile in snapshot.profiles if profile.verified)
 
 
 def having(directory: DeviceDirectory, profile: str | None, tag: str | None) -> npt.NDArray[np.bool_]:
@@ -263,6 +317,13 @@ def _placed(ids: npt.NDArray[np.uint32], devices: Ints, values: Ints) -> Ints:
         return np.zeros(len(ids), np.int64)
     places = np.minimum(np.searchsorted(devices, ids), len(devices) - 1)
     return np.where(devices[places] == ids, values[places], 0)
+
+
+def _newest_held(ids: npt.NDArray[np.uint32], waits: CoinWaits) -> Ints:
+    """Return when each device's newest held report was received, Unix milliseconds, 0 without one, int64[N]."""
+    if not waits.newest:
+        return np.zeros(len(ids), np.int64)
+    return np.array([waits.newest.get(device, 0) for device in ids.tolist()], np.int64)
 
 
 def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:
@@ -295,6 +356,8 @@ def _entry(known: _Known, device: Device, reports: Mapping[Verdict, int], counte
         "claims": None if claim is None else _claims(claim),
         "reports": {verdict.label: count for verdict, count in reports.items()},
         "counted": counted,
+        "pending": None,
+        "stalled": None,
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile, open_many, projection
+from peel_core.coins import AUDIT_ANSWER, COMMITMENT, OPENING
 from peel_core.frame import DEVICE, HEADER_BYTES, NUMBER, PROFILE, TAG_BYTES, TRITS_AT
 from peel_core.kinds import HASHED, SIGN
 from peel_gateway.fleet.directory import DeviceDirectory
@@ -156,15 +157,21 @@ def dissection(raw: bytes) -> list[responses.FrameField]:
     """Return the fields of a frame in order; a single field where there are too few bytes for a frame."""
     if len(raw) <= TRITS_AT + TAG_BYTES:
         return [_field("bytes", raw, 0, len(raw), None)] if raw else []
+    kind = _TYPES.get(raw[1])
+    content = "sealed: rule and codeword" if kind == "report" else f"sealed: {kind or 'unknown content'}"
     return [
         _field("version, flags", raw, 0, 1, f"{raw[0] >> 4}, {raw[0] & 15}"),
-        _field("reserved", raw, 1, 2, raw[1]),
+        _field("type", raw, 1, 2, kind or raw[1]),
         _field("profile", raw, PROFILE.start, PROFILE.end, f"{PROFILE.of(raw):08x}"),
         _field("device", raw, DEVICE.start, DEVICE.end, device_label(DEVICE.of(raw))),
         _field("number", raw, NUMBER.start, NUMBER.end, NUMBER.of(raw)),
-        _field("sealed: rule and codeword", raw, HEADER_BYTES, len(raw) - TAG_BYTES, None),
+        _field(content, raw, HEADER_BYTES, len(raw) - TAG_BYTES, None),
         _field("tag", raw, len(raw) - TAG_BYTES, len(raw), None),
     ]
+
+
+_TYPES = {0: "report", COMMITMENT: "commitment", AUDIT_ANSWER: "audit answer", OPENING: "opening"}
+"""The types of frames, by their byte in the header."""
 
 
 def _field(name: str, raw: bytes, start: int, end: int, value: str | int | None) -> responses.FrameField:
@@ -172,13 +179,13 @@ def _field(name: str, raw: bytes, start: int, end: int, value: str | int | None)
 
 
 def picture(snapshot: FleetSnapshot, raw: bytes, residual_limit: float) -> responses.Picture | None:
-    """Return the reconstructed vector of a report and the nearest admissible pattern; None for bytes that do not decrypt.
+    """Return the reconstructed vector of a report and the nearest admissible pattern; None for other messages and what does not decrypt.
 
     `vector` has `width` entries, of which the first `k` are attributes or categories and have `labels`. The admissible patterns are
     sign (e_place - 1/width); `residual` is the distance to the nearest, relative to its norm.
     """
     opened = open_many(snapshot.keyring, [raw], accept_unsealed=True)
-    if len(opened) != 1 or opened.code[0] != 0:
+    if len(opened) != 1 or opened.code[0] != 0 or opened.type[0] != 0:
         return None
     profile = snapshot.keyring.profiles[int(opened.profile[0])]
     trits = opened.trits[:, : profile.width - 1]
@@ -221,6 +228,12 @@ def _gamma(seed: int, width: int) -> npt.NDArray[np.float32]:
 
 _MOST_NAMES = 3
 
+_BROKEN = {
+    "audit answer": "It revealed a table that is not the one that it committed to. The table decides how its coin falls.",
+    "opening": "It opened an outcome that it had not committed to. All outcomes of a coin are fixed before the gateway picks one.",
+}
+"""What a message of verified coins proves that does not fit its commitment."""
+
 
 def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float) -> str:
     """Return the reason of an exposure with its figures; the verdict's own sentence where there are none."""
@@ -230,6 +243,8 @@ def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float)
     if exposure.verdict is Verdict.FLOOD and "last_allowed" in evidence:
         allowed = evidence["last_allowed"]
         return f"It used number {exposure.number:,}; its quota and the elapsed time allow {allowed:,} at most."
+    if exposure.verdict is Verdict.COIN and evidence.get("message") in _BROKEN:
+        return _BROKEN[evidence["message"]]
     if profile is not None and exposure.verdict is Verdict.STATISTICS and "bet" in evidence:
         return _of_bet(evidence["bet"], profile, evidence["alpha"])
     if profile is not None and "rule" in evidence:

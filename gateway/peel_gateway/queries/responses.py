@@ -80,6 +80,10 @@ class DeviceStates(TypedDict):
     heard: Count
     last_report: Moment | None
     silent_seconds: float | None
+    held_reports: Count | None
+    """Reports that wait until their coins are opened; None without a verified profile."""
+    stalled_devices: Count | None
+    """Devices that have not answered an audit or a challenge for two time buckets; None without a verified profile."""
 
 
 class Accident(TypedDict):
@@ -395,17 +399,20 @@ class FleetAction(TypedDict):
     reason: str
 
 
-class Pardon(FleetAction):
+class AuditItem(FleetAction):
+    """A pardon, or a release of verified coins, which has neither `cause` nor `restored`."""
+
     id: int
-    cause: str
-    restored: bool
+    cause: str | None
+    restored: bool | None
     reports: Count
+    """Of a pardon: the withdrawn reports that it was about. Of a release: the held reports that it dropped."""
 
 
 class Audit(TypedDict):
-    """Pardons, and the changes to the fleet folder."""
+    """Pardons and releases, and the changes to the fleet folder."""
 
-    items: list[Pardon]
+    items: list[AuditItem]
     next: int | None
     fleet: list[FleetAction]
 
@@ -453,6 +460,10 @@ class Device(TypedDict):
     claims: Claims | None
     reports: dict[str, Count]
     counted: Count
+    pending: Count | None
+    """Reports that wait until their coins are opened; None unless the profile is verified."""
+    stalled: Moment | None
+    """The time of an audit or challenge that is unanswered for more than two time buckets."""
 
 
 class Devices(TypedDict):
@@ -470,7 +481,7 @@ class Evidence(TypedDict):
 
 class DeviceInDetail(Device):
     against: list[Evidence]
-    audit: list[Pardon]
+    audit: list[AuditItem]
 
 
 class Attribute(TypedDict):
@@ -501,6 +512,10 @@ class Profile(TypedDict):
     quota: Count
     period: Count
     lifetime: NotRequired[Count]
+    verified: bool
+    """Whether its devices commit to their coins before the gateway picks the outcomes."""
+    audits: NotRequired[Count]
+    offline: NotRequired[Count]
     frame_bytes: Count
     devices: Count
     attributes: list[Attribute]

@@ -49,7 +49,7 @@ from peel_gateway.queries.responses import moment
 from peel_gateway.settings import Settings
 from peel_gateway.storage.store import Archive
 
-__all__ = ["Views", "open_views", "pardon_of"]
+__all__ = ["Views", "audit_item", "open_views"]
 
 _MOST_FIGURES_KEPT = 20_000
 """About 2 KB each."""
@@ -219,7 +219,7 @@ class Views:
         label = None if query.device is None else device_label(query.device)
         done = [each for each in self._snapshot().audit if label in (None, each.device)]
         return {
-            "items": [pardon_of(row) for row in rows],
+            "items": [audit_item(row) for row in rows],
             "next": rows[-1].id if len(rows) == query.limit else None,
             "fleet": [
                 {
@@ -262,8 +262,9 @@ class Views:
         return [self._profile(profile) for profile in self._snapshot().profiles]
 
     def _profile(self, profile: Profile) -> responses.Profile:
+        figures = {"epsilon": profile.epsilon, "k": profile.k, "verified": profile.verified}
         more = {"frame_bytes": profile.frame_bytes, "devices": self._devices_of(profile.name)}
-        return cast(responses.Profile, profile.table() | {"epsilon": profile.epsilon, "k": profile.k} | more)
+        return cast(responses.Profile, profile.table() | figures | more)
 
     def _devices_of(self, profile: str) -> int:
         return int(self._snapshot().devices.per_device(lambda info: info.profile == profile, np.bool_).sum())
@@ -366,15 +367,15 @@ def _report_of(row: Exposure, profiles: dict[int, str]) -> responses.Report:
     }
 
 
-def pardon_of(row: AuditEntry) -> responses.Pardon:
+def audit_item(row: AuditEntry) -> responses.AuditItem:
     """Return an entry of the audit trail as a response."""
     return {
         "id": row.id,
         "time": moment(row.time),
-        "action": PARDON,
+        "action": row.action,
         "device": device_label(row.device),
-        "cause": Verdict(row.cause).label,
-        "restored": row.restored,
+        "cause": Verdict(row.cause).label if row.action == PARDON else None,
+        "restored": row.restored if row.action == PARDON else None,
         "reports": row.reports,
         "who": row.who,
         "reason": row.reason,

@@ -117,10 +117,31 @@ def missing_store(settings: Settings) -> str:
 
 
 def back_up_store(settings: Settings, path: Path) -> None:
-    """Write a checked copy of the store into a new file; a gateway may run meanwhile."""
+    """Write a checked copy of the store into a new file; a gateway may run meanwhile.
+
+    The copy gets its name after the store has a new mark. So a gateway always recognises the copy if it is put back.
+    """
     _refuse_server(settings, _dump_command(settings))
     refuse_target(settings, path)
-    copy_database(settings.store_path, path, lambda copy: _check(settings, copy))
+
+    def finish(copy: Path) -> None:
+        if _check(settings, copy):
+            _renew_mark(settings)
+
+    copy_database(settings.store_path, path, finish)
+
+
+def _renew_mark(settings: Settings) -> None:
+    """Replace the store's mark (SPEC section 13.5), so that no copy made before has a valid one."""
+    _refuse_foreign(settings.store_path)  # the gateway could not read the file with the marks
+    store = open_store(settings)
+    try:
+        # Each renewal also keeps the mark before it, in case of a crash. The copy has that one, so it takes two.
+        for _ in range(2):
+            with store.begin() as transaction:
+                transaction.renew_mark(store.next_mark(transaction.mark))
+    finally:
+        store.close()
 
 
 def refuse_target(settings: Settings, path: Path) -> None:
@@ -209,13 +230,18 @@ def _shown(settings: Settings) -> str:
     return shlex.quote(without_password(settings.store_url.reveal().decode())) if settings.store_url else ""
 
 
-def _check(settings: Settings, path: Path) -> None:
-    """Open a copy with the settings and verify it. A copy of an older version gets only SQLite's integrity check."""
+def _check(settings: Settings, path: Path) -> int:
+    """Open a copy with the settings and verify it. A copy of an older version gets only SQLite's integrity check.
+
+    Return the copy's mark, 0 if it has none.
+    """
     if version_of(path) < schema_version():
         check_old(path)
-        return
+        return 0
     store = open_store(dataclasses.replace(settings, store_path=path))
     try:
         store.check()
+        with store.begin() as transaction:
+            return transaction.mark
     finally:
         store.close()

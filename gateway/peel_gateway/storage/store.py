@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.exits import Exit
-from peel_gateway.model.coins import CoinDevice, CoinEffects, HeldReports
+from peel_gateway.model.coins import CoinDevice, CoinEffects, CoinWaits, HeldReports
 from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import (
@@ -187,6 +187,10 @@ class Transaction(abc.ABC):
 
         Its tests and its token bucket start again. With `restore` its earlier reports count again, otherwise they stay withdrawn.
         """
+
+    @abc.abstractmethod
+    def release(self, device: int, *, reason: str, who: str, moment: GatewayTime) -> AuditEntry | None:
+        """Void a device's batches of verified coins, drop its held reports and write an audit entry; return None if it has neither."""
 
     @property
     @abc.abstractmethod
@@ -384,6 +388,10 @@ class Archive(abc.ABC):
     @abc.abstractmethod
     def forfeited_reports(self, only: Ints) -> dict[int, int]:
         """Return the number of accepted reports per device that a pardon left withdrawn."""
+
+    @abc.abstractmethod
+    def coin_waits(self, only: Ints | None = None) -> CoinWaits:
+        """Return held reports, and unanswered audits and challenges, of all devices or of some."""
 
     @abc.abstractmethod
     def save_lost(self) -> Path | None:

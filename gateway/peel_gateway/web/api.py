@@ -148,7 +148,7 @@ class Api:
         return {"items": layers()}
 
     def get_audit(self, query: AuditQuery) -> Audit:
-        """`{"items": [...], "next": id, "fleet": [...]}`: pardons, newest first, and the revocations in the fleet folder."""
+        """`{"items": [...], "next": id, "fleet": [...]}`: pardons and releases, newest first, and the revocations in the fleet folder."""
         return self._views.audit(query)
 
     def get_devices(self, query: DeviceQuery) -> Devices:
@@ -156,9 +156,9 @@ class Api:
         return self._views.devices(query)
 
     def get_device(self, device: DeviceId) -> DeviceInDetail:
-        """One device: its entry in the list, the latest evidence against it (`against`) and its pardons (`audit`)."""
-        pardons = self._views.audit(AuditQuery(device=device, limit=20))["items"]
-        return {**self._views.device(device), "against": self._cases.against(device), "audit": pardons}
+        """One device: its entry in the list, the latest evidence against it (`against`) and its pardons and releases (`audit`)."""
+        audit = self._views.audit(AuditQuery(device=device, limit=20))["items"]
+        return {**self._views.device(device), "against": self._cases.against(device), "audit": audit}
 
     def get_tags(self) -> Items[Tag]:
         """The tags, with their number of devices and a note where it is small."""

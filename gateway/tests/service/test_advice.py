@@ -214,7 +214,7 @@ def test_a_fleet_folder_from_an_old_copy_is_used_for_nothing(far_desk: Desk) -> 
     """Its keys and revocations are not those that the gateway had: no report may be judged by them."""
     named = f"--config {shlex.quote(str(far_desk.settings))}"
     far_desk.restore_old_folder()
-    for line in ("recount", "replay", "migrate --to new.sqlite", "pardon 1 --reason text"):
+    for line in ("recount", "replay", "migrate --to new.sqlite", "pardon 1 --reason text", "release 1 --reason text"):
         said = far_desk.say(f"peel gateway {line} {named}", 3)
     far_desk.follow(said)
     far_desk.say(f"peel gateway recount {named}", 0)

@@ -25,12 +25,11 @@ def verified(profile: Profile) -> Profile:
 class Talker:
     """One honest device and the gateway's answers to it."""
 
-    def __init__(self, lab: Lab, device: int = 1, first: int = 1) -> None:
+    def __init__(self, lab: Lab, device: int = 1, *, first: int = 1) -> None:
         self.lab = lab
         self.device = device
-        self.coins = CoinDevice(
-            lab.profile(device, first), device, lab.keys_of(device, [first]), first, random=lab.chance_bytes
-        )
+        keys = lab.keys_of(device, [first])
+        self.coins = CoinDevice(lab.profile(device, first), device, keys, first, random=lab.chance_bytes)
         self.said: list[CoinReceipt] = []
 
     def report(self, count: int, reading: float = 0.0, *, missing: bool = False) -> list[bytes]:

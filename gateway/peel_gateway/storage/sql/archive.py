@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.coins import CoinDevice, HeldReports
-from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
+from peel_gateway.model.coins import CoinDevice, CoinWaits, HeldReports
+from peel_gateway.model.exposure import PARDON, AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.tables import (
     BucketSpanTable,
     Counts,
@@ -27,7 +27,7 @@ from peel_gateway.model.tables import (
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables
 from peel_gateway.storage.sql.audit import read_audit, read_forfeited
-from peel_gateway.storage.sql.coins import read_coin_devices, read_due, read_era, read_held
+from peel_gateway.storage.sql.coins import read_coin_devices, read_due, read_era, read_held, read_waits
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.migration import copy_archive
@@ -184,6 +184,10 @@ class SqlArchive(Archive):
         with self._read() as connection:
             return dict(read_forfeited(connection, only))
 
+    def coin_waits(self, only: Ints | None = None) -> CoinWaits:
+        with self._read() as connection:
+            return read_waits(connection, only)
+
     def first_received(self) -> float | None:
         with self._read() as connection:
             return connection.value(_FIRST_RECEIVED) / 1000 or None
@@ -192,7 +196,7 @@ class SqlArchive(Archive):
         with self._read() as connection:
             kinds = read_counters(connection)
             generation = connection.value(_GENERATION)
-            pardons = connection.value("SELECT COUNT(*) FROM {audit} AS audit")
+            pardons = connection.value("SELECT COUNT(*) FROM {audit} AS audit WHERE cause != 0")
             ((exposed, withdrawn),) = connection.rows(_EXPOSED)
         judged, replayed = kinds.get("verdict", {}), kinds.get("replayed", {})
         return Counts(
@@ -263,7 +267,9 @@ def read_stored_state(connection: Connection, extent: Extent) -> StoredState:
         counters=read_counters(connection),
         held={blamed: (count, size) for blamed, count, size in held},
         held_verdicts=dict(verdicts),
-        pardons=read_audit(connection)[::-1],
+        coins=read_coin_devices(connection),
+        held_reports=read_held(connection),
+        pardons=[entry for entry in read_audit(connection)[::-1] if entry.action == PARDON],
         convictions=read_exposures(connection, ExposureFilter(verdicts=frozenset({Verdict.STATISTICS})), after=0),
         arrival=meta["arrival"],
         pruned_bucket=meta["pruned_bucket"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The audit trail, and the effects of a pardon on tallies, test states and device states."""
+"""The audit trail, the effects of a pardon on tallies, test states and device states, and releases of verified coins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.tables import PrunedTable
+from peel_gateway.storage.sql.coins import drop_coins, read_coin_devices, read_waits
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rollups import Extent, add_tallies
 from peel_gateway.storage.sql.rows import add_counts, add_pruned, columns, in_chunks
 from peel_gateway.storage.sql.tallies import counted_reports
 
-__all__ = ["pardon", "read_audit", "read_forfeited"]
+__all__ = ["pardon", "read_audit", "read_forfeited", "release"]
 
 _COLUMNS = tuple(each.name for each in fields(AuditEntry) if each.name != "id")
 
@@ -51,9 +52,35 @@ def pardon(
         reports=reports,
         last_exposure=exposure,
     )
+    _append(connection, entry, now)
+    return entry
+
+
+def release(connection: Connection, device: int, *, reason: str, who: str, now: int) -> AuditEntry | None:
+    """Void a device's batches, drop its held reports and write an audit entry; None if it has neither. `now` is in Unix milliseconds."""
+    only = np.array([device], np.int64)
+    state, held = read_coin_devices(connection, only).get(device), read_waits(connection, only).held.get(device, 0)
+    if state is None or not (state.batches or held):
+        return None
+    drop_coins(connection, device)
+    entry = AuditEntry(
+        device=device,
+        reason=reason,
+        who=who,
+        time=now / 1000,
+        arrival=0,
+        cause=0,
+        restored=True,
+        reports=held,
+        last_exposure=0,
+    )
+    _append(connection, entry, now)
+    return entry
+
+
+def _append(connection: Connection, entry: AuditEntry, now: int) -> None:
     stored = asdict(entry) | {"time": now, "restored": int(entry.restored)}
     connection.insert("audit", _COLUMNS, [[stored[name] for name in _COLUMNS]])
-    return entry
 
 
 _CLEAR = "cause = 0, cause_time = 0, withdrawn = 0, first_number = 0, pardoned = ?"

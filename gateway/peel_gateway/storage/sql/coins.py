@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core.coins import ERA_BYTES
-from peel_gateway.model.coins import CoinBatch, CoinDevice, CoinEffects, HeldReports
+from peel_gateway.model.coins import CoinBatch, CoinDevice, CoinEffects, CoinWaits, HeldReports
 from peel_gateway.storage.records import add_checksum, drop_checksum
-from peel_gateway.storage.sql.connection import Connection
+from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rows import columns, in_chunks
 from peel_gateway.storage.store import StoreCorrupt
 
@@ -25,6 +25,7 @@ __all__ = [
     "read_era",
     "read_held",
     "read_roots",
+    "read_waits",
     "void_coins",
     "write_coins",
 ]
@@ -72,15 +73,13 @@ def read_coin_devices(connection: Connection, only: Ints | None = None) -> dict[
             for marks, chunk in in_chunks(only.tolist())
             for row in connection.rows(f"{query} WHERE device IN ({marks})", chunk)
         ]
-    return {
-        row[0]: CoinDevice(
-            row[0],
-            **dict(zip(_NUMBERS, row[1:], strict=False)),
-            seed=bytes(row[-2]),
-            batches=_unpacked(row[0], bytes(row[-1])),
-        )
-        for row in rows
-    }
+    return {row[0]: _coin_device(row) for row in rows}
+
+
+def _coin_device(row: Row) -> CoinDevice:
+    device, *numbers, seed, batches = row
+    values = dict(zip(_NUMBERS, numbers, strict=True))
+    return CoinDevice(device, **values, seed=bytes(seed), batches=_unpacked(device, bytes(batches)))
 
 
 def read_due(connection: Connection, now: int, limit: int) -> Ints:
@@ -101,6 +100,23 @@ def read_held(connection: Connection, only: Ints | None = None) -> HeldReports:
             for row in connection.rows(f"{query} WHERE device IN ({marks}) ORDER BY device, number", chunk)
         ]
     return HeldReports(*columns(rows, len(_HELD)))
+
+
+def read_waits(connection: Connection, only: Ints | None = None) -> CoinWaits:
+    """Return the held reports and the unanswered audits and challenges of all devices, or of some (ascending ids)."""
+    chunks = (
+        [("", [])]
+        if only is None
+        else [(f"AND device IN ({marks})", chunk) for marks, chunk in in_chunks(only.tolist())]
+    )
+    found = CoinWaits({}, {}, {})
+    for which, chunk in chunks:
+        query = f"SELECT device, COUNT(*), MAX(received) FROM {{held}} AS held WHERE number > 0 {which} GROUP BY device"
+        for device, count, newest in connection.rows(query, chunk):
+            found.held[device], found.newest[device] = count, newest
+        query = f"SELECT device, asked FROM {{coin}} AS coin WHERE asked > 0 {which}"
+        found.asked.update(connection.rows(query, chunk))
+    return found
 
 
 def read_roots(connection: Connection, batches: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], bytes]:
@@ -142,8 +158,7 @@ def _put_held(connection: Connection, rows: HeldReports) -> None:
 
 def drop_coins(connection: Connection, device: int) -> None:
     """Make all batches of a device void and drop its held reports, as a pardon and a release do."""
-    for state in read_coin_devices(connection, np.array([device], np.int64)).values():
-        _make_void(connection, [state])
+    _make_void(connection, list(read_coin_devices(connection, np.array([device], np.int64)).values()))
 
 
 def void_coins(connection: Connection) -> int:

@@ -243,7 +243,7 @@ CREATE INDEX exposure_device ON exposure (device, id);
 -- For a device's own exposures only: forged reports can name a device any number of times.
 CREATE INDEX exposure_blame ON exposure (device, id) WHERE blamed = 1;
 
--- What operators did, see `model.audit.AuditEntry`. Rows are never deleted.
+-- Pardons, and releases (cause 0), see `model.exposure.AuditEntry`. Rows are never deleted.
 CREATE TABLE audit ({partition}
     id            {identity},
     device        {int} NOT NULL,

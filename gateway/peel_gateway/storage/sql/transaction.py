@@ -165,6 +165,12 @@ class SqlTransaction(Transaction):
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
         return entry
 
+    def release(self, device: int, *, reason: str, who: str, moment: GatewayTime) -> AuditEntry | None:
+        entry = audit.release(self._connection, device, reason=reason, who=who, now=moment.seen)
+        if entry:
+            self._set_meta({"generation": self.generation + 1} | asdict(moment))
+        return entry
+
     @property
     def era(self) -> bytes:
         return pack_era(self._meta["era"], self._meta["era_salt"])

@@ -206,7 +206,7 @@ def _read_holder(descriptor: int) -> Mapping[str, Any]:
 _PAGES = 1024
 """Pages copied at a time, so that a gateway can write in between."""
 
-Check = Callable[[Path], None]
+Check = Callable[[Path], object]
 
 
 def copy_database(source: Path, target: Path, check: Check, *, in_use: bool = True) -> None:

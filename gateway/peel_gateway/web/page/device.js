@@ -9,6 +9,15 @@ const term = (name, value) =>
 	value === null || value === undefined || value === "" ? [] : [h("div", {}, h("dt", {}, name), h("dd", {}, value))];
 const when = (moment) => (moment ? h("time", { datetime: moment, title: exact(moment) }, ago(moment)) : null);
 
+// An audit or a challenge of verified coins that the device has not answered.
+const stalled = ({ device, stalled: since }) =>
+	since && [
+		"It has not answered since ",
+		h("time", { datetime: since }, exact(since)),
+		". If it lost its flash, run ",
+		h("code", {}, `peel gateway release ${device} --reason TEXT`),
+	];
+
 export async function deviceDetail(device, why) {
 	const known = await ask(`/api/devices/${device}`);
 	const claims = known.claims ?? {};
@@ -32,8 +41,10 @@ export async function deviceDetail(device, why) {
 					.map(([verdict, n]) => `${verdict} ${count(n)}`)
 					.join(", "),
 			),
+			term("waiting reports", known.pending === null ? null : count(known.pending)),
+			term("stalled", stalled(known)),
 			term("says of itself", said.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ")),
-			known.audit.map((entry) => term("pardoned", `${ago(entry.time)} by ${entry.who}: ${entry.reason}`)),
+			known.audit.map((entry) => term(entry.action === "release" ? "released" : "pardoned", `${ago(entry.time)} by ${entry.who}: ${entry.reason}`)),
 		),
 		known.against.length === 0
 			? h("p", { class: "none" }, "There is no evidence against it.")

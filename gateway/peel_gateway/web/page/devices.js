@@ -19,7 +19,9 @@ const COLUMNS = [
 	["ε spent", "num"],
 	["ε left", "num"],
 	["Note", "note"],
+	["Waiting", "num"],
 ];
+const WAITING = 9; // only of profiles with verified coins
 const wantedText = () => byId("devices-find").value.trim().toLowerCase();
 const STATES = ["", "active", "new", "silent", "sensor failing", "exposed", "stopped", "exhausted", "revoked"];
 
@@ -75,6 +77,7 @@ export class Devices {
 	#show() {
 		if (!this.items) return;
 		const wanted = wantedText();
+		setHidden(byId("devices-table").tHead.rows[0].cells[WAITING], !this.page.profile.verified);
 		const found = this.items.filter(
 			(item) =>
 				item.device.includes(wanted) ||
@@ -138,7 +141,8 @@ export class Devices {
 		name.setAttribute("aria-expanded", item.device === this.opened?.of);
 		cells[1].firstChild.className = `state ${state.replace(" ", "-")}`;
 		const failing = state === "sensor failing" ? item.claims.failing : null;
-		setText(cells[1].firstChild, item.exposed ? `exposed: ${item.exposed}` : failing ? `${state}: ${failing}` : state);
+		const shown = item.exposed ? `exposed: ${item.exposed}` : failing ? `${state}: ${failing}` : state;
+		setText(cells[1].firstChild, item.stalled ? `${shown}, stalled` : shown);
 		setText(cells[1].lastChild, this.page.demo?.roleOf(item.device) ?? "");
 		const time = cells[2].firstChild;
 		setText(time, heard ? ago(heard) : "never");
@@ -147,11 +151,14 @@ export class Devices {
 			time.title = exact(heard);
 		}
 		setText(cells[3], count(item.counted));
-		setText(cells[4], count(logged - item.counted));
+		const revealed = item.reports.revealed ?? 0; // numbers whose coins an audit has revealed: there is no report to refuse
+		setText(cells[4], count(logged - item.counted - revealed));
 		setText(cells[5], item.last_number === null ? "" : count(Math.max(0, item.last_number - logged)));
-		setText(cells[6], item.last_number === null ? "" : short(item.last_number * profile.epsilon));
+		setText(cells[6], item.last_number === null ? "" : short((item.last_number - revealed) * profile.epsilon));
 		setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
 		setText(cells[8], item.note);
 		cells[8].title = item.note;
+		setText(cells[WAITING], item.pending === null ? "" : count(item.pending));
+		setHidden(cells[WAITING], !profile.verified);
 	}
 }

@@ -6,8 +6,9 @@ import { byId, h, setHidden } from "./dom.js";
 let shown = "";
 
 export function showEmpty(page) {
-	const { totals } = page.summary;
-	const what = totals.devices === 0 ? "devices" : totals.accepted + totals.exposed === 0 ? "reports" : "";
+	const { totals, devices } = page.summary;
+	const silent = totals.accepted + totals.exposed + (devices.held_reports ?? 0) === 0;
+	const what = totals.devices === 0 ? "devices" : silent ? "reports" : "";
 	if (what === shown) return;
 	shown = what;
 	const box = byId("empty");

@@ -7,6 +7,7 @@ import { count, duration, plural } from "./format.js";
 const counted = h("span", {});
 const accused = h("a", { href: "#exposed" });
 const quiet = h("span", {});
+const waiting = h("span", {});
 const rest = h("span", {});
 let heard = 0;
 let lost = ""; // why there is no new data
@@ -37,7 +38,8 @@ export function showHeader(page) {
 		setText(counted, `${sum} ${none ? "No device is exposed." : ""}`);
 		setText(accused, none ? "" : `${who} exposed`);
 		setText(quiet, unheard(devices.states));
-		if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest, quiet);
+		setText(waiting, unopened(devices));
+		if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest, quiet, waiting);
 		setText(rest, none ? "" : `; ${withdrawn}.`);
 	}
 	if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
@@ -63,6 +65,13 @@ function unheard(states) {
 		place ? `${count(n)} ${n === 1 ? one : many}` : `${plural(n, "device")} ${n === 1 ? one : many}`,
 	);
 	return told.length ? ` ${told.join(", ")}.` : "";
+}
+
+// Verified coins, in words: " 12 reports wait for their coins to be opened. 1 device is stalled."
+function unopened({ held_reports: held, stalled_devices: stalled }) {
+	const reports = held === 1 ? "1 report waits for its coin" : `${count(held ?? 0)} reports wait for their coins`;
+	const devices = plural(stalled ?? 0, "device is", "devices are");
+	return `${held ? ` ${reports} to be opened.` : ""}${stalled ? ` ${devices} stalled.` : ""}`;
 }
 
 function showAccident(accident) {
