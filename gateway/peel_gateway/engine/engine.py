@@ -426,16 +426,31 @@ class _Turn:
         return opened.at(stays), verdicts[stays], given[stays]
 
     def _hold(self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints) -> tuple[Ints, Bools]:
-        """Hold the reports that no layer before the statistics objects to. Return the desk's verdicts, and which reports stay."""
+        """Hold the reports that no layer before the statistics objects to. Return the desk's verdicts, and which reports stay.
+
+        A report that stays is judged again, without those that are held. So it must not be one that would then be accepted:
+
+        - The desk compares reports under one number with each other, whether they come in one batch or not.
+        - It refuses numbers without an approved batch, also in copies. Numbers in the log are left to the log.
+        - A flood is final. Without the held reports, the number could pass for the device's first.
+        """
         cache = self._cache
         context = cache.context
         batch = listen(messages, opened, verdicts, cache, self._moment)
         prechecked = precheck(batch, cache, self._policy, self._moment)
+        fresh = unseen(used_numbers(batch.states), batch.at, batch.number)
+        repeated = (prechecked.verdicts == Verdict.REDELIVERED) | (prechecked.verdicts == Verdict.REUSED)
         judged = layers.judge_content(
-            prechecked.verdicts, opened, batch.decoded, context.keyring.profiles, self._policy.residual_limit
+            np.where(fresh & repeated, OPEN, prechecked.verdicts),
+            opened,
+            batch.decoded,
+            context.keyring.profiles,
+            self._policy.residual_limit,
         )
-        clean = np.flatnonzero(judged == OPEN)
-        given = np.full(len(opened), OPEN)
+        committed = desk.has_approved(opened.device, batch.number)
+        given = np.where(judged == Verdict.FLOOD, judged, OPEN)
+        given[fresh & ~committed] = Verdict.UNCOMMITTED
+        clean = np.flatnonzero((judged == OPEN) & (given == OPEN))
         held = _held_reports(batch, context, clean)
         given[clean] = desk.hold(held)
         self._hear(held.device.tolist())
