@@ -98,6 +98,7 @@ PLACES = {
     "tools/tests/test_freeze.py": "slow",
     "tools/tests/test_install.py": "install",
     "tools/tests/test_nats.py": "storm",
+    "tools/tests/test_simulation_coins.py": "slow",
     "tools/tests/test_simulation_command.py": "broker",
     "tools/tests/test_simulation_promise.py": "slow",
     "tools/tests/test_simulation_publisher.py": "broker",

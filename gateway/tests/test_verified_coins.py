@@ -214,3 +214,54 @@ def test_a_fresh_bundle_drops_what_the_device_cannot_answer(make_lab: MakeLab) -
     fresh.talk(fresh.report(5, 1.0))
     assert fresh.finish()["accepted"] == 5
     assert recount(lab.store, lab).agrees
+
+
+def test_copies_in_one_batch_do_not_get_around_the_coin(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    frames = talker.report(5, 1.0)
+    assert lab.send([*frames, *frames]) == {"redelivered": 5}, "held once, and nothing counts yet"
+    (found,) = lab.estimates()
+    assert found.n == 0
+    assert talker.finish()["accepted"] == 5
+
+
+def test_two_reports_under_one_number_in_one_batch_expose_the_device(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    number = next(talker.coins.free())
+    first = talker.reports([number], 1.0)
+    other = next(frame for frame in (talker.reports([number], -1.0) for _ in range(64)) if frame != first)
+    assert lab.send([*first, *other]) == {"reused": 1}
+    (found,) = lab.estimates()
+    assert found.n == 0
+    assert lab.store.devices().withdrawn.tolist() == [1]
+
+
+def test_copies_of_an_uncommitted_report_are_refused_too(make_lab: MakeLab) -> None:
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    frames = lab.frames(1, [5], 0.5)
+    counts = lab.send([*frames, *frames])
+    assert "accepted" not in counts and counts["uncommitted"] >= 1
+    bad = lab.frames(1, [6], 0.5, odds=(22, 3))
+    assert lab.send(bad) == {"uncommitted": 1}, "it is refused before its content is judged"
+    assert lab.store.devices().withdrawn.tolist() in ([], [0])
+
+
+def test_a_committed_number_far_ahead_does_not_get_around_the_coin(make_lab: MakeLab) -> None:
+    """Its device has nothing in the log yet, so that the number could pass for its first."""
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.ready()
+    near = talker.report(1, 1.0)
+    talker.coins._next = 2**40
+    far = talker.coins._make_batch().first
+    for _ in range(4):
+        talker.talk()
+    (number, *_) = (each for each in talker.coins.free_approved() if each >= far)
+    counts = lab.send([*near, *talker.reports([number], 1.0)])
+    assert counts == {"flood": 1}
+    (found,) = lab.estimates()
+    assert found.n == 0

@@ -54,7 +54,7 @@ def test_a_device_whose_reports_are_held_was_heard(desk: CoinDesk) -> None:
 def test_only_devices_with_a_verified_profile_have_waiting_reports(desk: CoinDesk) -> None:
     desk.stall()
     plain = desk.device(3)
-    assert plain["pending"] is plain["stalled"] is None
+    assert plain["pending"] is None and plain["stalled"] is None
     assert {each["name"]: each["verified"] for each in desk.views.profiles()} == {"plain": False, "coins": True}
 
 

@@ -69,6 +69,31 @@ def test_ones_own_data_beside_its_truth(tmp_path: Path) -> None:
     assert abs(truth["door: open"] - 0.75) < 0.05
 
 
+def test_verified_coins_with_every_attacker_of_theirs(tmp_path: Path) -> None:
+    attackers = ["malformed_table", "wrong_opening", "withheld_opening", "refused_audit", "budget", "replay"]
+    shares = [word for name in attackers for word in ("--attack", f"{name}=0.1")]
+    done = _demo(tmp_path, "12", "--verify", *shares)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["faults"] == []
+    assert said["accepted"] == said["honest"] > 100
+    for name in attackers[:4]:
+        kind = said["attacks"][name]
+        assert kind["devices"] == 2
+        assert kind["exposed_devices"] == (2 if name in attackers[:2] else 0), name
+    assert said["attacks"]["withheld_opening"]["stalled"] > 0
+    again = _demo(tmp_path, "3", "--verify")
+    assert again.exit_code == 0, again.output
+
+
+def test_a_profile_says_itself_whether_its_coins_are_verified(tmp_path: Path) -> None:
+    profile = tmp_path / "room.toml"
+    profile.write_text("")
+    done = _demo(tmp_path, "1", "--verify", "--profile", str(profile))
+    assert done.exit_code != 0
+    assert "--verify cannot be combined with --profile" in done.output
+
+
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -15,7 +15,7 @@ from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_core.projection import reconstruct, reconstruction
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.model.verdict import LAYERS, Layer, Verdict
-from peel_tools.simulation.attackers import ATTACKS, check_shares, default_shares, parse_attack
+from peel_tools.simulation.attackers import ATTACKS, Target, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, Piece, digest_of
 from peel_tools.simulation.session import make_fleet
@@ -24,6 +24,8 @@ from peel_tools.simulation.tricks import Workshop, tampering
 from peel_tools.simulation.truth import Outgoing, Truth
 
 FORMS = {SIGN, CHOICE, HASHED}
+NUMBERS, CATEGORIES, ALL = Target(frozenset({SIGN})), Target(frozenset({CHOICE})), Target(frozenset(FORMS))
+VERIFIED = ALL._replace(verified=True)
 
 
 @pytest.fixture
@@ -205,12 +207,12 @@ def test_a_mixed_device_attacks_only_questions_of_the_attacks_forms(tmp_path: Pa
 
 def test_roles_are_shares_of_the_devices_that_can_play_them() -> None:
     roles = assign_roles(
-        [{SIGN}] * 80 + [{CHOICE}] * 20, {"stuck": 0.1, "overreport": 0.5, "reuse": 0.1}, np.random.default_rng(1)
+        [NUMBERS] * 80 + [CATEGORIES] * 20, {"stuck": 0.1, "overreport": 0.5, "reuse": 0.1}, np.random.default_rng(1)
     )
     assert (roles.count("stuck"), roles.count("overreport"), roles.count("reuse")) == (8, 10, 10)
     assert set(roles[:80]) == {"stuck", "reuse", HONEST}
     with pytest.raises(ValueError, match=r"noise=0.9: needs 9 devices, and only 5 are left"):
-        assign_roles([{SIGN}] * 10, {"stuck": 0.5, "noise": 0.9}, np.random.default_rng(1))
+        assign_roles([NUMBERS] * 10, {"stuck": 0.5, "noise": 0.9}, np.random.default_rng(1))
 
 
 def test_every_kind_names_its_layer_and_what_must_expose_it() -> None:
@@ -225,25 +227,27 @@ def test_every_kind_names_its_layer_and_what_must_expose_it() -> None:
 
 
 def test_about_every_tenth_report_and_device_of_a_demonstration_is_an_attackers() -> None:
-    shares = default_shares(FORMS)
-    for by_device in (False, True):
-        kinds = [name for name in shares if ATTACKS[name].by_device == by_device]
-        assert 0.05 <= sum(shares[name] for name in kinds) <= 0.25
-    assert {ATTACKS[name].layer for name in shares} == {attack.layer for attack in ATTACKS.values()}
-    assert "overreport" not in default_shares({SIGN})
-    assert "stuck" not in default_shares({CHOICE})
+    for target in (ALL, VERIFIED):
+        shares = default_shares({target})
+        for by_device in (False, True):
+            kinds = [name for name in shares if ATTACKS[name].by_device == by_device]
+            assert 0.05 <= sum(shares[name] for name in kinds) <= 0.25
+        without = Layer.STATISTICS if target.verified else Layer.COIN
+        assert {ATTACKS[name].layer for name in shares} == {attack.layer for attack in ATTACKS.values()} - {without}
+    assert "overreport" not in default_shares({NUMBERS})
+    assert "stuck" not in default_shares({CATEGORIES})
 
 
 def test_an_attack_that_fits_no_device_is_refused_with_those_that_do() -> None:
-    check_shares({"stuck": 0.1, "overreport": 0.1, "forgery": 0.1}, {SIGN, CHOICE})
-    check_shares({"overreport": 0.0}, {SIGN})
+    check_shares({"stuck": 0.1, "overreport": 0.1, "forgery": 0.1}, {NUMBERS, CATEGORIES})
+    check_shares({"overreport": 0.0}, {NUMBERS})
     with pytest.raises(
         ValueError, match=r"overreport=0.1: fits no device of this fleet. It attacks categories and hashed categories"
     ) as refused:
-        check_shares({"overreport": 0.1}, {SIGN})
+        check_shares({"overreport": 0.1}, {NUMBERS})
     assert str(refused.value).endswith("hide_minus, hide_attribute, sensor, burst")
     with pytest.raises(ValueError, match="unknown attack 'stick'; known are: garbage, truncation"):
-        check_shares({"stick": 0.0}, {SIGN})
+        check_shares({"stick": 0.0}, {NUMBERS})
 
 
 def test_attacks_are_parsed_with_reasons() -> None:
@@ -256,6 +260,7 @@ def test_attacks_are_parsed_with_reasons() -> None:
 
 
 def test_a_demonstration_begins_without_devices_that_nobody_can_expose() -> None:
-    """They pull estimates away from the truth for ever: who wants to see that switches them on."""
-    for name in default_shares(FORMS):
-        assert ATTACKS[name].layer is not None or not ATTACKS[name].by_device, name
+    """They pull estimates away from the truth for ever. Devices that stall do not: nothing of theirs counts."""
+    for name in default_shares({ALL, VERIFIED}):
+        attack = ATTACKS[name]
+        assert attack.layer is not None or not attack.by_device or attack.stalls, name

@@ -154,6 +154,42 @@ def test_the_advice_on_an_attack_that_no_device_plays_harms_nobody(tmp_path: Pat
         assert len(exposed) == 2 and set(exposed) < {"00000015", "00000016", "00000017", "00000018"}
 
 
+def test_reports_with_verified_coins_count_after_their_time_bucket(tmp_path: Path) -> None:
+    """A run that ends before its coins are opened leaves the openings to the next one."""
+    built_in = make_fleet(tmp_path / "built_in", greenhouse=1).folder / "profiles" / "greenhouse.toml"
+    profile = tmp_path / "greenhouse.toml"
+    top, table, attributes = built_in.read_text().partition("[[attribute]]")
+    profile.write_text(f"{top}verify = true\noffline = 3\n{table}{attributes}")
+    settings = {"store_bucket_seconds": 2, "mqtt_receipt_seconds": 0.3}
+    with SimulatedSite(tmp_path, numeric=10, profiles=[profile], settings=settings) as rig:
+        for _ in range(2):
+            said = _simulate(rig.fleet, rig.broker, "--reports", "300", "--rate", "300", "--burst", "2")
+            assert said["published"] >= 300
+            assert (said["unopened_reports"], said["unconfirmed_messages"]) == (0, 0)
+        killed = subprocess.Popen([*_words(rig.fleet, rig.broker), "--rate", "100"], stdout=subprocess.DEVNULL)
+        with closing(sqlite3.connect(rig.truth_path)) as truth:
+            wait_until(lambda: _count(truth, "acknowledged") > 650, "acknowledgements in the truth file")
+        killed.kill()
+        killed.wait()
+        said = _simulate(rig.fleet, rig.broker, "--reports", "100", "--rate", "300", "--burst", "2")
+        assert said["unopened_reports"] == 0
+        found = rig.settled(30)
+        assert found.exact, found.faults()
+        assert found.accepted == found.honest >= 700
+        estimates = rig.gateway.get("/api/estimates?profile=greenhouse&devices=no")["items"][0]["estimates"]
+        assert sum(row["n"] for row in estimates) == found.accepted
+        refused = CliRunner().invoke(main, [*_words(rig.fleet, rig.broker)[len(PEEL) :], "--confirm", "broker"])
+        assert refused.exit_code != 0
+        assert "profile 'greenhouse' has verified coins, which need the gateway's receipts" in refused.output
+        assert rig.gateway.stop() == 0
+        recount = rig.gateway.command("recount", "--json")
+        assert recount.returncode == 0, recount.stdout + recount.stderr
+
+
+def _words(fleet: Fleet, broker: AnyBroker) -> list[str]:
+    return [*PEEL, "simulate", "--fleet", str(fleet.folder), "--broker", f"127.0.0.1:{broker.port}"]
+
+
 def test_a_fleet_of_boards_is_refused(tmp_path: Path) -> None:
     profile = next(iter(make_fleet(tmp_path / "simulated", greenhouse=1).profiles()))
     folder = tmp_path / "fleet"

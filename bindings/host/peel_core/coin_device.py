@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,6 +43,10 @@ class _Challenge:
     seed: bytes
     numbers: list[int]
     """The reported numbers that it asks for."""
+    frames: list[bytes] = field(default_factory=list)
+    """Its openings, once they are made."""
+    outcomes: list[int] = field(default_factory=list)
+    """The opened outcomes, likewise."""
 
 
 @dataclass
@@ -68,7 +73,8 @@ class CoinDevice:
         self._batches: list[_Batch] = []
         self._next = self.first
         self._reported: dict[int, bool] = {}
-        """Numbers with a report, and whether it has a coin."""
+        """Numbers with a report, and whether it has a coin that is not opened yet."""
+        self._highest = 0
         self._challenges: dict[int, _Challenge] = {}
         self._opened = 0
         self._approved = 0
@@ -85,10 +91,15 @@ class CoinDevice:
 
     def free(self) -> Iterator[int]:
         """Yield the numbers that may have a report, ascending."""
-        highest = max(self._reported, default=0)
-        for batch in self._batches:
-            if batch.audit:
-                yield from (n for n in batch.numbers if n > highest and not batch.revealed(n))
+        return (number for batch in self._batches if batch.audit for number in self._free(batch))
+
+    def free_approved(self) -> Iterator[int]:
+        """Yield the free numbers of approved batches, ascending. A gateway takes reports under these alone."""
+        approved = (batch for batch in self._batches if batch.audit and batch.first <= self._approved)
+        return (number for batch in approved for number in self._free(batch))
+
+    def _free(self, batch: _Batch) -> Iterator[int]:
+        return (n for n in batch.numbers if n > self._highest and not batch.revealed(n))
 
     def seeds(self, numbers: Sequence[int]) -> NDArray[np.uint8]:
         """Return the seeds of numbers' coins, shape (N, 16), for `encode_many`."""
@@ -102,6 +113,7 @@ class CoinDevice:
     def reported(self, number: int, *, coin: bool = True) -> None:
         """Note that a number has a report; without a reading it has no coin."""
         self._reported[number] = coin
+        self._highest = max(self._highest, number)
 
     def _batch(self, number: int) -> _Batch:
         return next(batch for batch in self._batches if number in batch.numbers)
@@ -111,7 +123,9 @@ class CoinDevice:
     def messages(self) -> list[bytes]:
         """Return all messages that no receipt has confirmed, as sealed frames; make a batch if one is needed."""
         waiting = [batch for batch in self._batches if not batch.audit]
-        if not waiting and len(list(self.free())) < self.reserve:
+        # A gateway challenges nothing while a batch waits for its audit, so there is a pause after each batch.
+        unapproved = any(batch.first > self._approved for batch in self._batches)
+        if not unapproved and len(list(self.free())) < self.reserve:
             waiting = [self._make_batch()]
         frames = [self._seal(COMMITMENT, batch.first, batch.roots) for batch in waiting]
         for batch in self._batches:
@@ -139,7 +153,65 @@ class CoinDevice:
         if receipt.challenge:
             asked = [n for first, last in receipt.challenge for n in range(first, last + 1) if self._reported.get(n)]
             self._challenges.setdefault(receipt.opened + 1, _Challenge(receipt.challenge_seed, asked))
+        self._forget_opened()
         return receipt
+
+    @property
+    def unopened(self) -> int:
+        """The count of reports whose coins no receipt has confirmed as opened."""
+        return sum(self._reported.values())
+
+    def outcomes(self) -> dict[int, int]:
+        """Return the outcomes that it opens in unconfirmed challenges, by number."""
+        found: dict[int, int] = {}
+        for challenge in self._challenges.values():
+            self._openings(challenge)
+            found |= zip(challenge.numbers, challenge.outcomes, strict=True)
+        return found
+
+    def _forget_opened(self) -> None:
+        """Forget answered challenges, and batches whose numbers are all used and opened."""
+        for count in [count for count in self._challenges if count <= self._opened]:
+            for number in self._challenges.pop(count).numbers:
+                self._reported[number] = False
+        kept = {number for number, coin in self._reported.items() if coin}
+        self._batches = [
+            batch
+            for batch in self._batches
+            if batch.numbers[-1] > self._highest or not kept.isdisjoint(batch.numbers) or batch.first > self._approved
+        ]
+        self._reported = dict.fromkeys(kept, True)
+
+    # ---- flash ----
+
+    def state(self) -> str:
+        """Return what it must keep across a restart, as JSON. The reported numbers are not in it."""
+        return json.dumps(
+            {
+                "batches": [
+                    [each.first, each.secret.hex(), each.roots.hex() if each.first > self._approved else "", each.audit]
+                    for each in self._batches
+                ],
+                "challenges": [[n, each.seed.hex(), each.numbers] for n, each in self._challenges.items()],
+                "next": self._next,
+                "approved": self._approved,
+                "opened": self._opened,
+                "era": self.era.hex(),
+            }
+        )
+
+    def restore(self, state: str, highest: int, unopened: Iterable[int]) -> None:
+        """Continue from a state, with the highest reported number and the reported numbers whose coins are not opened."""
+        kept = json.loads(state)
+        self._batches = [
+            _Batch(first, bytes.fromhex(secret), bytes.fromhex(roots), audit)
+            for first, secret, roots, audit in kept["batches"]
+        ]
+        self._challenges = {n: _Challenge(bytes.fromhex(seed), numbers) for n, seed, numbers in kept["challenges"]}
+        self._next, self._approved, self._opened = kept["next"], kept["approved"], kept["opened"]
+        self.era = bytes.fromhex(kept["era"])
+        self._highest = highest
+        self._reported = dict.fromkeys(unopened, True)
 
     def _make_batch(self) -> _Batch:
         secret = self.random(16)
@@ -155,16 +227,19 @@ class CoinDevice:
         return self._seeds_of(batch.secret, numbers).tobytes()
 
     def _openings(self, challenge: _Challenge) -> list[bytes]:
+        if challenge.frames or not challenge.numbers:
+            return challenge.frames
         numbers = np.array(challenge.numbers, np.uint64)
-        seeds = self.seeds(challenge.numbers)
         names = self._names(numbers)
         sizes = names[:, 14].astype(np.int64) + (names[:, 16].astype(np.int64) - 1) * names[:, 15]
         indices = coins.challenge_indices(np.repeat(_row(challenge.seed), len(numbers), axis=0), numbers, sizes)
-        opened = coins.open_coins(names, seeds, indices, self.profile.opening_bytes)
-        return [
+        opened = coins.open_coins(names, self.seeds(challenge.numbers), indices, self.profile.opening_bytes)
+        challenge.outcomes = opened.openings[:, 0].tolist()
+        challenge.frames = [
             self._seal(OPENING, number, opening.tobytes())
             for number, opening in zip(challenge.numbers, opened.openings, strict=True)
         ]
+        return challenge.frames
 
     def _names(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
         count, profile = len(numbers), self.profile

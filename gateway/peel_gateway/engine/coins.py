@@ -281,8 +281,17 @@ class CoinDesk:
 
     # ---- reports ----
 
+    def has_approved(self, devices: npt.NDArray[np.uint32], numbers: Ints) -> Bools:
+        """Return True for each number of an approved batch that its audit has not revealed."""
+        self.load(devices.tolist())
+        found = []
+        for device, number in zip(devices.tolist(), numbers.tolist(), strict=True):
+            batch = self._devices[device].batch_of(number)
+            found.append(batch is not None and batch.approved and not batch.has_revealed(number))
+        return np.array(found, np.bool_)
+
     def hold(self, reports: HeldReports) -> Ints:
-        """Hold reports. Return a verdict for each: `OPEN` if it is held, or `REDELIVERED`, `REUSED` or `UNCOMMITTED`."""
+        """Hold reports under approved numbers. Return a verdict for each: `OPEN` if it is held, or `REDELIVERED` or `REUSED`."""
         self.load(reports.device.tolist())
         verdicts = np.full(len(reports), OPEN)
         for at, row in enumerate(zip(*(column.tolist() for column in vars(reports).values()), strict=True)):
@@ -291,10 +300,6 @@ class CoinDesk:
             if before is not None:
                 same = before[_BODY] == row[_BODY]
                 verdicts[at] = Verdict.REDELIVERED if same else Verdict.REUSED
-                continue
-            batch = state.batch_of(number)
-            if batch is None or not batch.approved or batch.has_revealed(number):
-                verdicts[at] = Verdict.UNCOMMITTED
                 continue
             self._held[device][number] = list(row)
             self._dirty.add((device, number))

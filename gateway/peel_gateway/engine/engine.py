@@ -21,7 +21,7 @@ from peel_gateway.logs import Log
 from peel_gateway.model.coins import UNGROUPED, UNOPENED, CoinDevice, HeldReports
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import Message, MessageBatch, Senders
-from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, Positions, Slots
+from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, LogTable, Positions, Slots
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening import bucketing, layers
 from peel_gateway.screening.batch import Batch, front, listen, speakers
@@ -393,10 +393,12 @@ class _Turn:
             self._count(self._desk.recalled())
             self._desk.write()
 
-    def _judge(self, batch: Batch, most_pieces: int) -> None:
+    def _judge(self, batch: Batch, most_pieces: int, *, recalled: bool = False) -> None:
         cache = self._cache
         prechecked = precheck(batch, cache, self._policy, self._moment, most_pieces=most_pieces)
         judgement = judge(prechecked, self._transaction.find(prechecked.questions))
+        if not recalled:
+            self._refuse_bypass(judgement.effects.log)
         written = self._transaction.write(judgement.effects)
         cache.apply(judgement.change, written.left, self._transaction.generation)
         self._counts.update(judgement.effects.counts)
@@ -406,6 +408,13 @@ class _Turn:
         self._senders = self._senders.joined(Senders(cache.context.ids(batch.senders), batch.lowest))
 
     # ---- verified coins ----
+
+    def _refuse_bypass(self, log: LogTable) -> None:
+        """Raise if a report of a verified profile would count without its coin. The desk lets none through; this makes it certain."""
+        verified = [profile.id for profile in self._cache.context.keyring.profiles if profile.verified]
+        counted = (log.verdict == Verdict.ACCEPTED) | (log.verdict == Verdict.NO_READING)
+        if verified and (counted & np.isin(log.profile, verified)).any():
+            raise RuntimeError("a report of a verified profile would count without its coin")
 
     def _at_the_desk(
         self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints
@@ -432,16 +441,31 @@ class _Turn:
         return opened.at(stays), verdicts[stays], given[stays]
 
     def _hold(self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints) -> tuple[Ints, Bools]:
-        """Hold the reports that no layer before the statistics objects to. Return the desk's verdicts, and which reports stay."""
+        """Hold the reports that no layer before the statistics objects to. Return the desk's verdicts, and which reports stay.
+
+        A report that stays is judged again, without those that are held. So it must not be one that would then be accepted:
+
+        - The desk compares reports under one number with each other, whether they come in one batch or not.
+        - It refuses numbers without an approved batch, also in copies. Numbers in the log are left to the log.
+        - A flood is final. Without the held reports, the number could pass for the device's first.
+        """
         cache = self._cache
         context = cache.context
         batch = listen(messages, opened, verdicts, cache, self._moment)
         prechecked = precheck(batch, cache, self._policy, self._moment)
+        fresh = unseen(used_numbers(batch.states), batch.at, batch.number)
+        repeated = (prechecked.verdicts == Verdict.REDELIVERED) | (prechecked.verdicts == Verdict.REUSED)
         judged = layers.judge_content(
-            prechecked.verdicts, opened, batch.decoded, context.keyring.profiles, self._policy.residual_limit
+            np.where(fresh & repeated, OPEN, prechecked.verdicts),
+            opened,
+            batch.decoded,
+            context.keyring.profiles,
+            self._policy.residual_limit,
         )
-        clean = np.flatnonzero(judged == OPEN)
-        given = np.full(len(opened), OPEN)
+        committed = desk.has_approved(opened.device, batch.number)
+        given = np.where(judged == Verdict.FLOOD, judged, OPEN)
+        given[fresh & ~committed] = Verdict.UNCOMMITTED
+        clean = np.flatnonzero((judged == OPEN) & (given == OPEN))
         held = _held_reports(batch, context, clean)
         given[clean] = desk.hold(held)
         self._hear(held.device.tolist())
@@ -466,7 +490,7 @@ class _Turn:
         messages, opened, decoded, body, given = _recall(recalled, self._cache)
         verdicts = np.full(len(opened), OPEN)
         batch = listen(messages, opened, verdicts, self._cache, self._moment, given=given, recalled=(decoded, body))
-        self._judge(batch, MOST_PIECES)
+        self._judge(batch, MOST_PIECES, recalled=True)
 
     def report(self, messages: int, pieces: int, seconds: float) -> BatchReport:
         """Return the outcome."""

@@ -67,7 +67,8 @@ def precheck(
     """
     verdicts = _judge_numbers(batch, cache)
     verdicts = np.where(batch.given == OPEN, verdicts, batch.given)
-    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE) & (batch.given == OPEN)
+    timed = (batch.given == OPEN) | (batch.given == Verdict.FLOOD)
+    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE) & timed
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
     if len(batch.senders):
         reached = np.where(judged, np.maximum(batch.number, batch.states.last_number[batch.at]), 0)

@@ -65,6 +65,9 @@ _BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
     help="Profile to use instead of the built-in one; repeat for more.",
 )
 @click.option(
+    "--verify", is_flag=True, help="Use verified coins: a device cannot bias its coin. Not together with --profile."
+)
+@click.option(
     "--port",
     type=click.IntRange(1, 65535),
     help="Port of the page and the API; by default 8420, or a free one if that is taken.",
@@ -80,6 +83,7 @@ def demo(
     broker: str,
     csv: Path | None,
     profiles: tuple[Path, ...],
+    verify: bool,
     port: int | None,
     shares: dict[str, float],
 ) -> None:
@@ -95,14 +99,16 @@ def demo(
     peel demo
     peel demo --csv weather.csv                     your own readings
     peel demo --attack stuck=0.05 --attack replay=0.02
+    peel demo --verify                              coins that no device can bias
     peel demo --seconds 30 --json                   for scripts
     """
     plan = Plan(rate=rate, shares=shares, seed=seed, csv=csv)
     show = LiveSummary(sys.stderr if as_json else sys.stdout)
-    demonstration = Demonstration(
-        folder=folder, devices=devices, plan=plan, profiles=profiles, port=port, embedded=_BROKERS[broker],
-        on_progress=show.progress,
-    )  # fmt: skip
+    with explaining(ValueError):
+        demonstration = Demonstration(
+            folder=folder, devices=devices, plan=plan, profiles=profiles, verify=verify, port=port, embedded=_BROKERS[broker],
+            on_progress=show.progress,
+        )  # fmt: skip
     # A supervisor's SIGTERM must not leave broker and gateway behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (

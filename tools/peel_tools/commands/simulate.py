@@ -243,7 +243,7 @@ class _Progress(ExitStack):
     def __call__(self, progress: Progress) -> None:
         if progress.held_back and not self._told:
             self._told = True
-            click.echo("the devices wait for their quota; a profile with a larger one lets them go on sooner", err=True)
+            click.echo("the devices wait for their quota, or for approved numbers of verified coins", err=True)
         if self._bar is not None:
             now = round(1000 * progress.seconds) if self._by_time else progress.published
             self._bar.update(now - self._at)
@@ -259,6 +259,7 @@ def _report(session: Session, as_json: bool) -> None:
             "acknowledged": sum(kinds.values()),
             "confirmed": session.truth.confirmed(),
             "unconfirmed_messages": session.simulation.unconfirmed,
+            "unopened_reports": session.simulation.unopened,
             "resent_messages": progress.resent,
             "seconds": round(progress.seconds, 3),
             "held_back_by_quota": progress.held_back,
@@ -272,7 +273,10 @@ def _report(session: Session, as_json: bool) -> None:
     rate = progress.published / progress.seconds if progress.seconds else 0.0
     click.echo(f"published {progress.published} reports in {progress.seconds:.1f} s ({rate:.0f}/s)")
     if progress.held_back:
-        click.echo("the profile's quota holds the devices below this rate; more devices, or a larger quota, allow more")
+        click.echo(
+            "the profile's quota, or the audit of verified coins, holds the devices below this rate; more devices, or a larger "
+            "quota, allow more"
+        )
     click.echo(f"acknowledged so far, by kind: {', '.join(f'{kind} {count}' for kind, count in kinds.items())}")
     click.echo(f"confirmed so far: {session.truth.confirmed()} reports")
     if session.simulation.unconfirmed:
@@ -280,4 +284,9 @@ def _report(session: Session, as_json: bool) -> None:
             "a gateway has not confirmed" if session.simulation.receipts else "no gateway is heard, which would confirm"
         )
         click.echo(f"{heard} {session.simulation.unconfirmed} messages; run the command again to send them again")
+    if session.simulation.unopened:
+        click.echo(
+            f"{session.simulation.unopened} reports wait for the end of their time bucket, when their coins are opened; run the "
+            "command again to open them"
+        )
     click.echo(f"truth: {session.truth.path}")

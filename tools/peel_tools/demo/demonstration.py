@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from peel_tools.demo.gateway import Switches, program
 from peel_tools.profiles.dataset import Dataset
 from peel_tools.profiles.drafts import Proposal, propose, write_proposal
 from peel_tools.servers.gateway import GatewayError
-from peel_tools.simulation.attackers import ATTACKS, default_shares, forms_of
+from peel_tools.simulation.attackers import ATTACKS, Target, default_shares, target_of
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
 from peel_tools.simulation.session import Plan, SimulatedSite, true_means
@@ -27,6 +28,8 @@ __all__ = ["Demonstration", "Outcome"]
 
 _QUOTA, _PERIOD = 1200, 60
 """Quota and period of proposed profiles: high, because a demonstration is short."""
+_OFFLINE_SECONDS = 3
+"""A demonstration's devices are never offline, so they need few approved numbers."""
 _HTTP_PORT = 8420
 _SWITCH_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
@@ -48,6 +51,8 @@ class Outcome:
     """Reports in the messages that the gateway has confirmed."""
     unconfirmed: int
     """The number of unconfirmed messages."""
+    unopened: int = 0
+    """The number of honest reports whose verified coins are not opened."""
 
     @property
     def faults(self) -> list[str]:
@@ -55,6 +60,8 @@ class Outcome:
         late = [] if self.drained else [f"the broker has not acknowledged everything within {_DRAIN_SECONDS:g} s"]
         if self.unconfirmed:
             late.append(f"the gateway has not confirmed {self.unconfirmed} messages within {_CONFIRM_SECONDS:g} s")
+        if self.unopened:
+            late.append(f"{self.unopened} verified coins were not opened within {_CONFIRM_SECONDS:g} s")
         return late + self.findings.faults()
 
     def table(self) -> dict[str, Any]:
@@ -74,6 +81,8 @@ class Demonstration:
         proposed from the file.
     profiles : sequence of Path
         Profiles instead of the built-in one.
+    verify : bool
+        Whether the built-in or proposed profile has verified coins. Other profiles say it themselves.
     port : int, optional
         The port of page and API. By default the usual one, or any free one if that is taken.
     embedded : bool, optional
@@ -87,6 +96,7 @@ class Demonstration:
         devices: int,
         plan: Plan,
         profiles: Sequence[Path] = (),
+        verify: bool = False,
         port: int | None = None,
         embedded: bool | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
@@ -94,7 +104,10 @@ class Demonstration:
         self._folder = folder
         self._devices = devices
         self._plan = plan
+        if verify and profiles:
+            raise ValueError("--verify cannot be combined with --profile. Write verify = true into the profile")
         self._profiles = profiles
+        self._verify = verify
         self._port = port
         self._embedded = embedded
         self._on_progress = on_progress
@@ -110,7 +123,7 @@ class Demonstration:
             rig = SimulatedSite(
                 self.folder,
                 mixed=self._devices,
-                profiles=self._profiles or self._proposed(),
+                profiles=self._profiles or self._own_profiles(),
                 embedded=self._embedded,
                 settings={
                     "http_port": _free_http_port(self._port),
@@ -148,7 +161,8 @@ class Demonstration:
         if code != 0:
             raise GatewayError(f"the gateway ended with code {code}; end of its log:\n{self.gateway.log_tail()}")
         simulation = self.session.simulation
-        return Outcome(findings, estimates, drained, self.session.truth.confirmed(), simulation.unconfirmed)
+        confirmed = self.session.truth.confirmed()
+        return Outcome(findings, estimates, drained, confirmed, simulation.unconfirmed, simulation.unopened)
 
     def estimates(self) -> list[dict[str, Any]]:
         """Return the API's estimates with the true means of honest devices."""
@@ -165,14 +179,21 @@ class Demonstration:
 
     def _with_attackers(self, fleet: Fleet) -> Plan:
         """Return the plan. If it has no attackers, add the default ones for this fleet's questions."""
-        return replace(self._plan, shares=self._plan.shares or default_shares(_forms(fleet)))
+        return replace(self._plan, shares=self._plan.shares or default_shares(_targets(fleet)))
 
-    def _proposed(self) -> list[Path]:
-        """Propose and write a profile for the plan's CSV file, if it has one."""
-        if self._plan.csv is None:
+    def _own_profiles(self) -> list[Path]:
+        """Propose and write a profile for the plan's CSV file, if it has one. Without one, write the built-in profile if it is changed."""
+        if self._plan.csv is not None:
+            self.proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
+            path = write_proposal(self.proposal, self.folder, overwrite=True)
+        elif self._verify:
+            path = self.folder / "room.toml"
+            path.write_text((files("peel_tools.simulation") / "profiles" / "room.toml").read_text())
+        else:
             return []
-        self.proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
-        return [write_proposal(self.proposal, self.folder, overwrite=True)]
+        if self._verify:
+            path.write_text(_verified(path.read_text()))
+        return [path]
 
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:
@@ -192,16 +213,22 @@ class Demonstration:
         return folder
 
 
+def _verified(profile: str) -> str:
+    """Return the text of a profile with verified coins."""
+    top, table, attributes = profile.partition("[[attribute]]")
+    return f"{top}verify = true\noffline = {_OFFLINE_SECONDS}\n\n{table}{attributes}"
+
+
 def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:
     """Return the attacks that this fleet's devices can play, and whether they are on at the start."""
-    forms = _forms(fleet)
-    return {name: plan.shares.get(name, 0) > 0 for name, attack in ATTACKS.items() if attack.fits(forms)}
+    targets = _targets(fleet)
+    return {name: plan.shares.get(name, 0) > 0 for name, attack in ATTACKS.items() if any(map(attack.fits, targets))}
 
 
-def _forms(fleet: Fleet) -> frozenset[int]:
-    """Return the forms of the questions that the fleet's devices are asked."""
+def _targets(fleet: Fleet) -> frozenset[Target]:
+    """Return the properties of the devices' profiles that decide which attacks fit."""
     profiles = fleet.profiles()
-    return forms_of(profiles[device.profile] for device in fleet.devices())
+    return frozenset(target_of(profiles[name]) for name in {device.profile for device in fleet.devices()})
 
 
 def _free_http_port(asked: int | None) -> int:

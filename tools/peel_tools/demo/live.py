@@ -20,7 +20,9 @@ __all__ = ["LiveSummary"]
 
 _REDRAW_SECONDS = 1.0
 _LINE_SECONDS = 5.0
-_HARMLESS = (Verdict.ACCEPTED.label, Verdict.REDELIVERED.label, Verdict.NO_READING.label)
+_HARMLESS = tuple(
+    verdict.label for verdict in (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.NO_READING, Verdict.REVEALED)
+)
 _WIDE = 80
 _NUMBERS_WIDE = 55
 _MOST_HASHED = 5
@@ -167,8 +169,8 @@ def _decimals(half_width: float) -> int:
 
 
 def _attack_lines(outcome: Outcome) -> list[str]:
-    lines = [f"{'attack':<16}{'layer':<12}{'pieces':>7}{'exposed':>9}{'devices':>9}{'exposed':>9}"]
+    lines = [f"{'attack':<18}{'layer':<12}{'pieces':>7}{'exposed':>9}{'devices':>9}{'exposed':>9}"]
     for name, kind in outcome.findings.attacks.items():
         devices = f"{kind.devices:>9}{kind.exposed_devices:>9}" if kind.devices else ""
-        lines.append(f"{name:<16}{kind.layer or '-':<12}{kind.pieces:>7}{kind.exposed:>9}{devices}")
+        lines.append(f"{name:<18}{kind.layer or '-':<12}{kind.pieces:>7}{kind.exposed:>9}{devices}")
     return lines

@@ -20,7 +20,7 @@ from peel_core.kinds import CHOICE, SIGN, Question
 from peel_gateway.planning.task import Subject
 from peel_gateway.screening.e_process import FRESH, GAP, Events
 from peel_tools.planning.arena import ALPHA, Arena, Generator, Goal, HarmonyArena, HashingArena, KrrArena
-from peel_tools.simulation.attackers import ATTACKS
+from peel_tools.simulation.attackers import ATTACKS, Target
 
 __all__ = [
     "HONEST_LIFE",
@@ -332,8 +332,8 @@ def waits(subject: Subject, epsilon: float) -> Iterator[Wait]:
 
 def _at_once(subject: Subject, epsilon: float) -> Iterator[str]:
     """Return the attacks with a device's keys that one bad report exposes."""
-    forms = {question.form for question in subject.questions(epsilon)}
-    return (name for name, kind in ATTACKS.items() if kind.causes and kind.patience is None and kind.fits(forms))
+    target = Target(frozenset(question.form for question in subject.questions(epsilon)))
+    return (name for name, kind in ATTACKS.items() if kind.causes and kind.patience is None and kind.fits(target))
 
 
 def _slowest(strategy: Strategy) -> int | None:

@@ -11,23 +11,26 @@ import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 from peel_core import Profile
 from peel_core.kinds import CHOICE, HASHED, SIGN
 from peel_core.primitives import READING_ONE
 from peel_gateway.model.verdict import Layer, Verdict
-from peel_tools.simulation import tricks
+from peel_tools.simulation import coin_tricks, tricks
+from peel_tools.simulation.coin_tricks import CoinTrick
 from peel_tools.simulation.tricks import BIAS, Transform
 
 __all__ = [
     "ATTACKS",
     "Attack",
     "Knowledge",
+    "Target",
     "check_shares",
     "default_shares",
     "find_attack",
-    "forms_of",
     "parse_attack",
+    "target_of",
 ]
 
 _FORMS = {SIGN: "numbers", CHOICE: "categories", HASHED: "hashed categories"}
@@ -40,12 +43,27 @@ class Knowledge(enum.Enum):
     KEYS = "runs the device, and holds its keys"
 
 
+class Target(NamedTuple):
+    """The properties of a profile that decide which attacks its devices can play."""
+
+    forms: frozenset[int]
+    """The forms of its questions."""
+    verified: bool = False
+    """Whether its coins are verified."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attack:
     """A kind of attacker, for the simulation, the demonstration, the referee and the docs."""
 
     transform: Transform
     """The function that alters reports. The kind has its name."""
+    coin_trick: CoinTrick | None = None
+    """The function that alters messages of verified coins."""
+    verified: bool | None = None
+    """True if it needs verified coins, False if it needs others; None if it works with both."""
+    stalls: bool = False
+    """Whether the gateway holds its reports without blame, so that they never count."""
     help: str
     layer: Layer | None
     """The layer that must expose it; None if no layer can."""
@@ -83,9 +101,9 @@ class Attack:
         """The layer's name; empty without one."""
         return self.layer.label if self.layer else ""
 
-    def fits(self, forms: Iterable[int]) -> bool:
-        """Return whether it can use devices that are asked questions of these forms."""
-        return not self.forms.isdisjoint(forms)
+    def fits(self, target: Target) -> bool:
+        """Return whether it can use devices with this kind of profile."""
+        return self.verified in (None, target.verified) and not self.forms.isdisjoint(target.forms)
 
     def patience_in(self, profile: Profile) -> int | None:
         """Return the patience in reports about any question of a profile: longer, the more seldom those that it attacks are asked."""
@@ -104,13 +122,14 @@ def _network(
 
 
 def _device(
-    transform: Transform, verdict: Verdict, text: str, *, only: Iterable[int] = _FORMS, share: float = 0.01
-) -> Attack:
+    transform: Transform, verdict: Verdict, text: str, *, only: Iterable[int] = _FORMS, share: float = 0.01,
+    verified: bool | None = None,
+) -> Attack:  # fmt: skip
     """Return an attack of which one bad piece exposes its device."""
     bad = frozenset({verdict})
     return Attack(
         transform=transform, help=text, layer=verdict.layer, knowledge=Knowledge.KEYS, verdicts=bad, causes=bad,
-        forms=frozenset(only), share=share,
+        forms=frozenset(only), share=share, verified=verified,
     )  # fmt: skip
 
 
@@ -122,7 +141,16 @@ def _statistical(
     return Attack(
         transform=transform, help=text, layer=Layer.STATISTICS, knowledge=Knowledge.KEYS,
         causes=frozenset({Verdict.STATISTICS}), forms=frozenset(only), share=share, patience=patience, effort=effort,
-        one_question=one_question,
+        one_question=one_question, verified=False,
+    )  # fmt: skip
+
+
+def _on_coins(transform: Transform, coin_trick: CoinTrick, text: str, *, exposed: bool) -> Attack:
+    """Return an attack on verified coins: one message exposes its device, or the device stalls."""
+    bad = frozenset({Verdict.COIN} if exposed else ())
+    return Attack(
+        transform=transform, coin_trick=coin_trick, help=text, layer=Layer.COIN if exposed else None,
+        knowledge=Knowledge.KEYS, verdicts=bad, causes=bad, share=0.01, verified=True, stalls=not exposed,
     )  # fmt: skip
 
 
@@ -141,7 +169,8 @@ _KINDS = (
     _network(tricks.replay, _L.FRESHNESS, {_V.REDELIVERED}, "The same bytes again; harmless, counted once."),
     _network(tricks.loss, None, set(), "Reports that never arrive; nobody's fault."),
     _device(tricks.reuse, _V.REUSED, "Devices that toss a second coin under a used number."),
-    _device(tricks.flood, _V.FLOOD, "Devices that jump to numbers far ahead."),
+    # With verified coins these numbers are in no approved batch, so the reports are refused without blame.
+    _device(tricks.flood, _V.FLOOD, "Devices that jump to numbers far ahead.", verified=False),
     _device(tricks.budget, _V.RULE, "Devices that toss with twice the epsilon."),
     _device(
         tricks.target, _V.SUPPORT, "Devices that answer one question whatever their numbers assign (MGA).",
@@ -183,6 +212,18 @@ _KINDS = (
         help="Devices that save reports of a false reading and send them at once; bounded: no bucket holds more than its quota's part.",
         reading=READING_ONE,
     ),
+    _on_coins(
+        tricks.malformed_table, coin_tricks.malform, "Devices that commit to tables which do not fit their seeds.", exposed=True
+    ),
+    _on_coins(tricks.wrong_opening, coin_tricks.forge_opening, "Devices that forge the opening of a coin.", exposed=True),
+    _on_coins(
+        tricks.withheld_opening, coin_tricks.withhold_openings,
+        "Devices that never open their coins; not exposed, but their reports never count.", exposed=False,
+    ),
+    _on_coins(
+        tricks.refused_audit, coin_tricks.refuse_audits,
+        "Devices that never answer an audit; not exposed, but they have no number to report under.", exposed=False,
+    ),
 )  # fmt: skip
 
 ATTACKS: dict[str, Attack] = {attack.name: attack for attack in _KINDS}
@@ -195,26 +236,41 @@ def find_attack(name: str) -> Attack:
     return ATTACKS[name]
 
 
-def forms_of(profiles: Iterable[Profile]) -> frozenset[int]:
-    """Return the forms of the questions in some profiles."""
-    return frozenset(block.form for profile in profiles for block in profile.blocks)
+def target_of(profile: Profile) -> Target:
+    """Return the properties of a profile that decide which attacks fit it."""
+    return Target(frozenset(block.form for block in profile.blocks), profile.verified)
 
 
-def default_shares(forms: Collection[int]) -> dict[str, float]:
-    """Return the demonstration's attackers on questions of these forms. They have a part of the devices and reports."""
-    return {name: attack.share for name, attack in ATTACKS.items() if attack.share and attack.fits(forms)}
+def default_shares(targets: Iterable[Target]) -> dict[str, float]:
+    """Return the demonstration's attackers on these profiles. They have a part of the devices and reports."""
+    fitting = _fitting(targets)
+    return {name: ATTACKS[name].share for name in fitting if ATTACKS[name].share}
 
 
-def check_shares(shares: Mapping[str, float], forms: Collection[int]) -> None:
-    """Raise ValueError for an unknown kind, or one that can attack no question of these forms."""
-    fitting = [name for name, attack in ATTACKS.items() if attack.fits(forms)]
+def check_shares(shares: Mapping[str, float], targets: Collection[Target]) -> None:
+    """Raise ValueError for an unknown kind, or one that can attack none of these profiles."""
+    fitting = _fitting(targets)
     for name, share in shares.items():
         attack = find_attack(name)
         if share > 0 and name not in fitting:
             raise ValueError(
-                f"{name}={share:g}: fits no device of this fleet. It attacks {_named(attack.forms)}, and the profiles have only "
-                f"{_named(forms)}. Choose one of: {', '.join(fitting)}"
+                f"{name}={share:g}: fits no device of this fleet. It attacks {_needs(attack)}, and the profiles have only "
+                f"{' and '.join(sorted({_described(target) for target in targets}))}. Choose one of: {', '.join(fitting)}"
             )
+
+
+def _fitting(targets: Iterable[Target]) -> list[str]:
+    all_targets = list(targets)
+    return [name for name, attack in ATTACKS.items() if any(map(attack.fits, all_targets))]
+
+
+def _needs(attack: Attack) -> str:
+    coins = {None: "", True: " with verified coins", False: " without verified coins"}[attack.verified]
+    return _named(attack.forms) + coins
+
+
+def _described(target: Target) -> str:
+    return _named(target.forms) + (" with verified coins" if target.verified else "")
 
 
 def _named(forms: Collection[int]) -> str:

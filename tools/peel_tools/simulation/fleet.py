@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -13,16 +13,18 @@ import numpy.typing as npt
 
 from peel_core import Keyring, Profile, encode_many, open_many
 from peel_core.kinds import SIGN
+from peel_core.primitives import NO_READING
 from peel_core.projection import reconstruct, reconstruction
 from peel_core.topics import device_topic
 from peel_gateway.fleet.snapshot import FleetSnapshot
-from peel_tools.simulation.attackers import ATTACKS, Attack, check_shares, forms_of
+from peel_tools.simulation.attackers import ATTACKS, Attack, Target, check_shares, target_of
+from peel_tools.simulation.coins import FleetCoins
 from peel_tools.simulation.piece import HONEST, Identity, Piece
 from peel_tools.simulation.traces import Traces
 from peel_tools.simulation.tricks import Workshop
 from peel_tools.simulation.truth import Outgoing, Truth
 
-__all__ = ["Ledger", "SimulatedFleet", "assign_roles"]
+__all__ = ["CoinLedger", "Ledger", "SimulatedFleet", "assign_roles"]
 
 Ints = npt.NDArray[np.int64]
 _BLOCK_MAX = 32
@@ -80,22 +82,50 @@ class Ledger:
         self.next[slots] = self.reserved[slots] + 1
 
 
+class CoinLedger(Ledger):
+    """The report numbers of devices with verified coins: the approved ones, in order, within the quota."""
+
+    def __init__(self, profile: Profile, reserved: Ints, now: float, devices: Sequence[int], coins: FleetCoins) -> None:
+        super().__init__(profile, reserved, now)
+        self.block = 1
+        self._depth = float(profile.burst)
+        self._tokens = np.where(reserved == 0, self._depth, 0.0)
+        self._devices = devices
+        self._coins = coins
+
+    def able(self, count: int) -> npt.NDArray[np.bool_]:
+        """Return the devices that may take `count` numbers now, bool[D]."""
+        free = map(self._coins.free, self._devices)
+        approved = [len(numbers) >= count and numbers[count - 1] <= self._last for numbers in free]
+        return np.asarray((self._tokens >= count) & np.array(approved, np.bool_))
+
+    def take(self, slots: Ints, count: int) -> Ints:
+        """Take `count` numbers for each of some distinct, able devices, int64[len(slots), count]."""
+        numbers = np.array([self._coins.take(self._devices[slot], count) for slot in slots.tolist()], np.int64)
+        self._tokens[slots] -= count
+        self.reserved[slots] = numbers[:, -1]
+        return numbers
+
+    def cut_power(self, slots: Ints) -> None:
+        """Lose nothing: numbers are taken one by one."""
+
+
 _SWITCHED_SHARE = 0.01
 """The share of reports for a network attack that is switched on and has no share."""
 
 
-def assign_roles(forms: Sequence[Collection[int]], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
+def assign_roles(targets: Sequence[Target], shares: Mapping[str, float], rng: np.random.Generator) -> list[str]:
     """Draw a role for each device: a device attack, or `HONEST`.
 
-    `forms` are those of each device's questions. A share counts the devices that the attack can use. ValueError if there are not
+    `targets` are those of each device's profile. A share counts the devices that the attack can use. ValueError if there are not
     enough of them.
     """
-    roles = [HONEST] * len(forms)
+    roles = [HONEST] * len(targets)
     for name, share in shares.items():
         attack = ATTACKS[name]
         if not attack.by_device:
             continue
-        able = [place for place, mine in enumerate(forms) if attack.fits(mine)]
+        able = [place for place, mine in enumerate(targets) if attack.fits(mine)]
         free = [place for place in able if roles[place] == HONEST]
         wanted = round(share * len(able))
         if wanted > len(free):
@@ -141,6 +171,8 @@ class SimulatedFleet:
         The reports that a device makes at once and sends in one message.
     power_cut : float
         The probability of a power cut after a burst, which loses the rest of the block of numbers.
+    resend_seconds : float
+        Seconds until a device resends unconfirmed messages of verified coins.
     """
 
     def __init__(
@@ -154,9 +186,10 @@ class SimulatedFleet:
         burst: int = 1,
         power_cut: float = 0.0,
         now: float = 0.0,
+        resend_seconds: float = 60.0,
     ) -> None:
         used = {device.profile for device in snapshot.devices}
-        check_shares(shares, forms_of(profile for profile in snapshot.profiles if profile.name in used))
+        check_shares(shares, {target_of(profile) for profile in snapshot.profiles if profile.name in used})
         self._fleet = snapshot.fleet
         self._truth = truth
         self._burst = burst
@@ -169,15 +202,20 @@ class SimulatedFleet:
         self._seed = seed
         self._encoded = 0
         self._enrol(snapshot, shares, seed)
+        self._roles: dict[int, str] = {}
+        self.coins = FleetCoins(
+            self._fleet, truth, self._attack_of, seed=f"{seed}/{self._run}/coin", pause=resend_seconds
+        )
         self._sections = self._divide(snapshot, traces, now)
+        self.coins.restore()
         self._shop = Workshop(np.random.default_rng([seed, self._run]), _identities(snapshot))
 
     def _enrol(self, snapshot: FleetSnapshot, shares: Mapping[str, float], seed: int) -> None:
         known = self._truth.devices()
         profiles = {profile.name: profile for profile in snapshot.profiles}
         new = [device for device in snapshot.devices if device.id not in known]
-        forms = {name: forms_of([profile]) for name, profile in profiles.items()}
-        roles = assign_roles([forms[device.profile] for device in new], shares, np.random.default_rng(seed))
+        targets = {name: target_of(profile) for name, profile in profiles.items()}
+        roles = assign_roles([targets[device.profile] for device in new], shares, np.random.default_rng(seed))
         self._truth.enrol(
             (device.id, profiles[device.profile].id, role, _patience(role, profiles[device.profile]))
             for device, role in zip(new, roles, strict=True)
@@ -200,13 +238,23 @@ class SimulatedFleet:
             roles = [enrolled[int(device)][0] for device in ids]
             attacks = [ATTACKS.get(role) for role in roles]
             reserved = np.maximum([enrolled[int(device)][1] for device in ids], first - 1)
+            keys = ring.keys.of(present)
+            self._roles |= zip(ids.tolist(), roles, strict=True)
+            if profile.verified:
+                for slot, device in enumerate(ids.tolist()):
+                    self.coins.add(profile, device, keys.of(np.array([slot])), int(first[slot]))
+                ledger: Ledger = CoinLedger(profile, reserved, now, ids.tolist(), self.coins)
+            else:
+                ledger = Ledger(profile, reserved, now)
             sections.append(
                 _Section(
                     profile=profile,
-                    keyring=Keyring([profile], ids, first, np.zeros(len(ids), np.int32), ring.keys.of(present)),
+                    keyring=Keyring(
+                        [profile], ids, first, np.zeros(len(ids), np.int32), keys, challenge_root=ring.challenge_root
+                    ),
                     gamma=reconstruction(profile.seed, profile.width),
                     traces=traces[profile.name],
-                    ledger=Ledger(profile, reserved, now),
+                    ledger=ledger,
                     roles=roles,
                     made=np.zeros(len(ids)),
                     effort=np.array([attack.effort if attack else 1.0 for attack in attacks]),
@@ -223,6 +271,7 @@ class SimulatedFleet:
     def switch(self, name: str, on: bool) -> None:
         """Start or stop an attack. Its devices are honest while it is off. Starting a device attack recruits one more device."""
         self._truth.note_switched(name)
+        self.coins.reconsider()
         if not on:
             self._off.add(name)
             return
@@ -237,7 +286,7 @@ class SimulatedFleet:
         honest = [
             (section, slot)
             for section in self._sections
-            if attack.fits(forms_of([section.profile]))
+            if attack.fits(target_of(section.profile))
             for slot, role in enumerate(section.roles)
             if role == HONEST
         ]
@@ -245,9 +294,14 @@ class SimulatedFleet:
             return
         section, slot = honest[int(self._shop.rng.integers(len(honest)))]
         self._truth.turn(int(section.devices[slot]), attack.name, attack.patience_in(section.profile))
-        section.roles[slot] = attack.name
+        section.roles[slot] = self._roles[int(section.devices[slot])] = attack.name
         section.effort[slot] = attack.effort
         section.claimed[slot] = _claim(attack)
+
+    def _attack_of(self, device: int) -> Attack | None:
+        """Return the attack that a device plays now, or None."""
+        role = self._roles[device]
+        return None if role == HONEST or role in self._off else ATTACKS[role]
 
     def reports(self, count: int, now: float) -> list[Outgoing]:
         """Make about `count` reports in whole bursts, and record the resulting messages in the truth.
@@ -261,8 +315,11 @@ class SimulatedFleet:
             numbers = self._take(section, turns)
             pieces, readings = self._honest(section, np.repeat(turns, self._burst), numbers.ravel())
             for start in range(0, len(pieces), self._burst):
-                burst = slice(start, start + self._burst)
-                for group in _grouped(self._attacked(section, turns[start // self._burst], pieces[burst])):
+                made = pieces[start : start + self._burst]
+                sent = self._attacked(section, turns[start // self._burst], made)
+                if section.profile.verified:
+                    self._note_coins(section.roles[turns[start // self._burst]], made, sent)
+                for group in _grouped(sent):
                     rows = [piece.row for piece in group if piece.kind == HONEST]
                     if rows:
                         sums[len(messages)] = _sums(section.profile, readings[rows])
@@ -300,6 +357,7 @@ class SimulatedFleet:
         signs = np.flatnonzero([question.form == SIGN for question in section.profile.questions])
         readings[lying[:, None], signs] = section.claimed[slots[lying], None]
         ring = section.keyring
+        verified = section.profile.verified
         frames = encode_many(
             section.profile,
             devices,
@@ -307,6 +365,7 @@ class SimulatedFleet:
             numbers,
             readings,
             entropy=self._entropy(),
+            coin_seeds=self.coins.seeds(devices.tolist(), numbers.tolist()) if verified else None,
         )
         payloads = [frame.tobytes() for frame in frames]
         opened = open_many(ring, payloads)
@@ -325,10 +384,24 @@ class SimulatedFleet:
             strict=True,
         )
         pieces = [
-            Piece(device, number, section.roles[slot], False, cell, place, face, value, frame, row)
+            Piece(
+                device, number, section.roles[slot], False, cell, place, face, value, frame, row,
+                opened=not verified or value == NO_READING,
+            )
             for row, (device, number, slot, cell, place, face, value, frame) in enumerate(columns)
-        ]
+        ]  # fmt: skip
         return pieces, readings
+
+    def _note_coins(self, role: str, made: Sequence[Piece], sent: Sequence[Piece]) -> None:
+        """Note the reports that a gateway may challenge."""
+        valid = [piece for piece in sent if not piece.bad]
+        for piece in valid:
+            self.coins.sent(piece)
+        challenged = {piece.number for piece in valid if not piece.opened}
+        for piece in made:
+            # A device may send a report later, the network does not.
+            if piece.opened or (role == HONEST and piece.number not in challenged):
+                self.coins.lost(piece.device, piece.number)
 
     def _entropy(self) -> bytes:
         """Return the seed of the next coins. Simulated coins are repeatable; a real device's are not."""

@@ -45,6 +45,8 @@ class Piece:
     """Whether it needs a separate payload, because a payload cannot be split after it."""
     last: bool = False
     """Whether it must be the last of its payload."""
+    opened: bool = True
+    """Whether cell and sign are those that count; False until its verified coin is opened."""
 
     @property
     def digest(self) -> bytes:

@@ -126,6 +126,8 @@ class KindFindings:
     """Devices exposed by another layer, or by any layer if none should."""
     escaped_devices: int = 0
     """Devices not exposed although they sent enough: one bad piece, or the most reports that the statistics may take."""
+    stalled: int = 0
+    """Reports that the gateway holds without blame, because their device does not open its coins. They must not count."""
 
     def faults(self) -> Iterator[str]:
         """Yield each fault in words."""
@@ -160,9 +162,11 @@ class Findings:
     lost: int
     """Acknowledged valid reports that are missing in the tallies (for exposed devices, in the log)."""
     double_counted: int
-    """Reports in the tallies beyond those published."""
+    """Reports in the tallies beyond those published (and opened, if their coins are verified)."""
     altered: int
-    """Reports in the log with another outcome than was sent."""
+    """Reports in the log with another outcome than was sent, or opened."""
+    held: int = 0
+    """Acknowledged reports whose verified coins are not opened yet, of devices that open them."""
     attacks: dict[str, KindFindings] = field(default_factory=dict)
     steady: bool = True
     """Whether the store did not change during the comparison. Otherwise the comparison is not final."""
@@ -178,6 +182,7 @@ class Findings:
         for count, text in (
             (self.unacknowledged, "reports not acknowledged by the broker"),
             (self.lost, "reports lost"),
+            (self.held, "reports held, because their coins are not opened"),
             (self.double_counted, "reports counted twice"),
             (self.altered, "reports altered"),
             (self.honest_exposed, "honest reports refused"),
@@ -190,7 +195,7 @@ class Findings:
     @property
     def settled(self) -> bool:
         """Whether the gateway has a record of every piece."""
-        return self.steady and not self.lost and not any(kind.unheard for kind in self.attacks.values())
+        return self.steady and not self.lost + self.held and not any(kind.unheard for kind in self.attacks.values())
 
     def table(self) -> dict[str, Any]:
         """Return it as plain values for JSON."""
@@ -214,6 +219,7 @@ _VIEWS = """
     CREATE TEMP VIEW sent AS
     SELECT report.*, message.acknowledged AS acked FROM report JOIN message ON message.id = report.message;
     CREATE TEMP TABLE repeating (name TEXT);
+    CREATE TEMP TABLE stalling (name TEXT);
 """
 
 
@@ -224,6 +230,8 @@ class _Referee:
         connection.executescript(_VIEWS)
         harmless = [(name,) for name, attack in ATTACKS.items() if Verdict.REDELIVERED in attack.verdicts]
         connection.executemany("INSERT INTO temp.repeating VALUES (?)", harmless)
+        stalling = [(name,) for name, attack in ATTACKS.items() if attack.stalls]
+        connection.executemany("INSERT INTO temp.stalling VALUES (?)", stalling)
         connection.execute("BEGIN")  # one consistent view of the truth
 
     def _one(self, query: str, *values: object) -> int:
@@ -251,19 +259,24 @@ class _Referee:
                 """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number)
                    WHERE NOT sent.bad AND (log.idx, log.sign, log.profile) != (sent.idx, sent.sign, sent.profile)"""
             ),
+            held=self._one(
+                """SELECT COUNT(*) FROM sent JOIN device USING (device) LEFT JOIN gateway.device AS state USING (device)
+                   WHERE acked AND NOT bad AND NOT opened AND role NOT IN (SELECT name FROM temp.stalling)
+                       AND NOT COALESCE(withdrawn, 0)"""
+            ),
             attacks=self._attacks(),
             steady=self._books.steady,
         )
 
     def _exposed(self) -> dict[str, int]:
-        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED)
+        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.REVEALED)
         counts = self._books.verdicts.items()
         return {verdict.label: count for verdict, count in counts if count and verdict not in harmless}
 
     def _tallies(self) -> tuple[int, int]:
         """Return the numbers of reports missing and surplus in the tallies, by outcome, without withdrawn devices."""
         counting = """FROM sent LEFT JOIN gateway.device AS state USING (device)
-                      WHERE NOT bad AND NOT COALESCE(withdrawn, 0) GROUP BY sent.profile, idx, sign"""
+                      WHERE NOT bad AND opened AND NOT COALESCE(withdrawn, 0) GROUP BY sent.profile, idx, sign"""
         least = self._outcomes(f"SELECT sent.profile, idx, sign, SUM(acked) {counting}")
         most = self._outcomes(f"SELECT sent.profile, idx, sign, COUNT(*) {counting}")
         tallied = self._outcomes(
@@ -278,11 +291,15 @@ class _Referee:
         )
 
     def _unlogged(self) -> int:
-        """Return the number of valid reports of withdrawn devices that are missing in the log. They have left the tallies."""
+        """Return the number of valid reports of withdrawn devices that are missing in the log. They have left the tallies.
+
+        Reports with verified coins may be missing: the gateway ignores the openings of withdrawn devices.
+        """
         return self._one(
             """SELECT COUNT(*) FROM sent JOIN gateway.device AS state USING (device)
                LEFT JOIN gateway.log USING (device, number)
-               WHERE acked AND NOT sent.bad AND withdrawn AND log.device IS NULL"""
+               WHERE acked AND NOT sent.bad AND withdrawn AND log.device IS NULL
+                   AND device NOT IN (SELECT device FROM coin)"""
         )
 
     def _honest_exposed(self) -> int:
@@ -331,20 +348,23 @@ class _Referee:
 
     def _devices(self, kinds: dict[str, KindFindings]) -> None:
         rows = self._connection.execute(
-            """SELECT role, COALESCE(cause, 0), said, proofs, patience FROM
-                   (SELECT device, role, patience, COUNT(*) AS said, SUM(bad AND kind = role) AS proofs
-                    FROM sent JOIN device USING (device) WHERE acked AND role != ? GROUP BY device)
-               LEFT JOIN gateway.device AS state USING (device)""",
+            """SELECT role, COALESCE(cause, 0), said, proofs, patience, unopened FROM
+                   (SELECT device, role, patience, COUNT(message) AS said, SUM(bad AND kind = role) AS proofs,
+                        SUM(NOT opened) AS unopened
+                    FROM device LEFT JOIN (SELECT * FROM sent WHERE acked) USING (device) WHERE role != ? GROUP BY device)
+               LEFT JOIN gateway.device AS state USING (device)
+               WHERE said OR role IN (SELECT name FROM temp.stalling)""",
             (HONEST,),
         )
         switched = {
             str(key).removeprefix("switched ")
             for (key,) in self._connection.execute("SELECT key FROM meta WHERE key LIKE 'switched %'")
         }
-        for role, cause, said, proofs, patience in rows.fetchall():
+        for role, cause, said, proofs, patience, unopened in rows.fetchall():
             attack = ATTACKS[role]
             kind = kinds.setdefault(role, KindFindings(attack.layer_label))
             kind.devices += 1
+            kind.stalled += (unopened or 0) if attack.stalls else 0
             if cause in attack.causes:
                 kind.exposed_devices += 1
             elif cause:

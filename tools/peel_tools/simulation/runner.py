@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from peel_core import PeelError
 from peel_core.receipts import Receipt, read_receipt
+from peel_tools.simulation.coins import UNSTORED, FleetCoins
 from peel_tools.simulation.fleet import SimulatedFleet
 from peel_tools.simulation.publisher import Publisher
 from peel_tools.simulation.truth import Outgoing, Truth
@@ -40,10 +41,13 @@ class Confirmation:
         Each device's receipt key.
     pause : float
         Seconds until a message is resent. They double each time, up to an hour, with jitter.
+    coins : FleetCoins, optional
+        Reads the receipts of devices with verified coins.
     """
 
-    def __init__(self, keys: Mapping[int, bytes], *, pause: float) -> None:
+    def __init__(self, keys: Mapping[int, bytes], *, pause: float, coins: FleetCoins | None = None) -> None:
         self._keys = keys
+        self._coins = coins
         self._pause = pause
         self._sent: dict[int, Outgoing] = {}
         self._waiting: dict[int, dict[int, _Waiting]] = {}
@@ -82,7 +86,10 @@ class Confirmation:
         if device not in self._keys:
             return []  # a device of the fleet that is not simulated here, or a topic that was not subscribed to
         try:
-            receipt = read_receipt(self._keys[device], device, payload)
+            if self._coins is not None and device in self._coins:
+                receipt = self._coins.receive(device, payload)
+            else:
+                receipt = read_receipt(self._keys[device], device, payload)
         except PeelError:
             self.refused += 1
             return []
@@ -129,7 +136,7 @@ class Progress:
     resent: int = 0
     """Resent messages, of this run or an earlier one, which were not confirmed (or acknowledged, if that is enough)."""
     held_back: bool = False
-    """Whether the profile's quota keeps the fleet below the requested rate."""
+    """Whether the profile's quota, or a lack of approved numbers, keeps the fleet below the requested rate."""
     seconds: float = 0.0
 
 
@@ -206,13 +213,19 @@ class Simulation:
         """Reboot all devices: they resend their unconfirmed messages at once."""
         if self._confirmation is not None:
             self._confirmation.forget_pauses()
+        self._fleet.coins.wake()
+
+    @property
+    def unopened(self) -> int:
+        """The number of reports that the gateway holds until their verified coins are opened."""
+        return self._fleet.coins.unopened
 
     def confirm(self, seconds: float) -> bool:
-        """Wait until a gateway has confirmed all messages. Return False on timeout."""
+        """Wait until a gateway has confirmed all messages and verified coins. Return False on timeout."""
         deadline = time.monotonic() + seconds
-        while self.unconfirmed and time.monotonic() < deadline:
+        while (self.unconfirmed or self.unopened) and time.monotonic() < deadline:
             self._pump(_STEP_SECONDS)
-        return not self.unconfirmed
+        return not (self.unconfirmed or self.unopened)
 
     def _resend(self, messages: Sequence[Outgoing]) -> None:
         self.progress.resent += len(messages)
@@ -237,7 +250,7 @@ class Simulation:
             self._pump(0.0)
 
     def _pump(self, seconds: float) -> None:
-        ids = self._publisher.pump(seconds)
+        ids = [id_ for id_ in self._publisher.pump(seconds) if id_ != UNSTORED]
         self._truth.acknowledge(ids)
         self.progress.acknowledged += len(ids)
         if self._confirmation is None:
@@ -256,3 +269,5 @@ class Simulation:
         if now - self._looked >= _LOOK_SECONDS:
             self._looked = now
             self._resend(confirmation.overdue(now))
+        if self._publisher.has_room():
+            self._publisher.publish(self._fleet.coins.messages(now))

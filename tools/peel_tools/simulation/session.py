@@ -75,6 +75,13 @@ class Session:
     ) -> None:
         snapshot = _taking_part(take_snapshot(fleet), plan.devices)
         self.profiles = snapshot.profiles
+        by_gateway = plan.confirm == "gateway"
+        verified = next((profile.name for profile in self.profiles if profile.verified), None)
+        if verified is not None and not by_gateway:
+            raise ValueError(
+                f"--confirm {plan.confirm}: profile {verified!r} has verified coins, which need the gateway's receipts. "
+                "Use --confirm gateway"
+            )
         self.truth = Truth(truth)
         try:
             seed = int(self.truth.settle("seed", str(secrets.randbits(63) if plan.seed is None else plan.seed)))
@@ -88,17 +95,21 @@ class Session:
                 burst=plan.burst,
                 power_cut=plan.power_cut,
                 now=time.monotonic(),
+                resend_seconds=plan.resend_seconds,
             )
         except BaseException:
             self.truth.close()
             raise
-        by_gateway = plan.confirm == "gateway"
         self._publisher = Publisher(
             broker,
             connections=min(plan.connections, self._fleet.size),
             receipts=fleet_topic(fleet.name, "+", "+", "receipt") if by_gateway else "",
         )
-        confirmation = Confirmation(_receipt_keys(snapshot), pause=plan.resend_seconds) if by_gateway else None
+        confirmation = (
+            Confirmation(_receipt_keys(snapshot), pause=plan.resend_seconds, coins=self._fleet.coins)
+            if by_gateway
+            else None
+        )
         self.simulation = Simulation(
             self._fleet, self._publisher, self.truth, confirmation, rate=plan.rate, on_progress=on_progress
         )
@@ -149,8 +160,9 @@ def _taking_part(snapshot: FleetSnapshot, count: int | None) -> FleetSnapshot:
     mine = np.isin(ring.device_ids, [device.id for device in chosen])
     present = ring.last_bundle[mine]
     keyring = Keyring(
-        ring.profiles, ring.device_ids[mine], ring.bundle_first[present], ring.profile_of[mine], ring.keys.of(present)
-    )
+        ring.profiles, ring.device_ids[mine], ring.bundle_first[present], ring.profile_of[mine], ring.keys.of(present),
+        challenge_root=ring.challenge_root,
+    )  # fmt: skip
     used = {device.profile for device in chosen}
     profiles = tuple(profile for profile in snapshot.profiles if profile.name in used)
     return replace(snapshot, profiles=profiles, devices=DeviceDirectory.of(chosen), keyring=keyring)

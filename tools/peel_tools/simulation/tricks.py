@@ -35,10 +35,12 @@ __all__ = [
     "hide_attribute",
     "hide_minus",
     "loss",
+    "malformed_table",
     "mixed",
     "negation",
     "noise",
     "overreport",
+    "refused_audit",
     "replay",
     "reuse",
     "sensor",
@@ -52,6 +54,8 @@ __all__ = [
     "trailing",
     "truncation",
     "unsealed",
+    "withheld_opening",
+    "wrong_opening",
 ]
 
 _JUMP_SECONDS = 10 * 365 * 86400
@@ -333,3 +337,22 @@ def burst(piece: Piece, shop: Workshop) -> list[Piece]:
     if len(hoard) < _HOARD:
         return []
     return shop.hoards.pop(piece.device)
+
+
+# ---- in the device, on verified coins: the reports are honest, `coin_tricks` alters the messages ----
+
+
+def malformed_table(piece: Piece, shop: Workshop) -> list[Piece]:
+    return [piece]
+
+
+def wrong_opening(piece: Piece, shop: Workshop) -> list[Piece]:
+    return [piece]
+
+
+def withheld_opening(piece: Piece, shop: Workshop) -> list[Piece]:
+    return [piece]
+
+
+def refused_audit(piece: Piece, shop: Workshop) -> list[Piece]:
+    return [piece]

@@ -75,9 +75,12 @@ CREATE TABLE IF NOT EXISTS report (
     idx     INTEGER NOT NULL,
     sign    INTEGER NOT NULL,
     value   INTEGER NOT NULL,
-    digest  BLOB NOT NULL
+    digest  BLOB NOT NULL,
+    opened  INTEGER NOT NULL       -- whether idx and sign are those that count: 0 until its verified coin is opened
 );
 CREATE INDEX IF NOT EXISTS report_message ON report (message);
+CREATE INDEX IF NOT EXISTS report_unopened ON report (device, number) WHERE NOT opened;
+CREATE TABLE IF NOT EXISTS coin (device INTEGER PRIMARY KEY, state TEXT NOT NULL);  -- verified coins, as the device keeps them
 COMMIT;
 """
 
@@ -220,14 +223,44 @@ class Truth:
             reports += [
                 (
                     self._last_id, piece.device, piece.number, piece.kind, int(piece.bad), profile,
-                    piece.cell, piece.sign, piece.value, piece.digest,
+                    piece.cell, piece.sign, piece.value, piece.digest, int(piece.opened),
                 )
                 for piece in pieces
             ]  # fmt: skip
         with self._transaction() as connection:
             connection.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            connection.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", reports)
+            connection.executemany("INSERT INTO report VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", reports)
         return outgoing
+
+    def open(self, reports: Sequence[tuple[int, int, int, int]]) -> None:
+        """Store the outcomes of reports whose verified coins are opened, as (cell, sign, device, number)."""
+        if not reports:
+            return
+        with self._transaction() as connection:
+            connection.executemany(
+                """UPDATE report SET idx = ?, sign = ?, opened = 1
+                   WHERE device = ? AND number = ? AND NOT opened AND NOT bad""",
+                reports,
+            )
+
+    def unopened(self) -> dict[int, dict[int, tuple[int, int]]]:
+        """Return the valid reports whose verified coins are not opened: cell and sign, by device and number."""
+        found: dict[int, dict[int, tuple[int, int]]] = {}
+        query = "SELECT device, number, idx, sign FROM report WHERE NOT opened AND NOT bad"
+        for device, number, cell, sign in self._connection.execute(query):
+            found.setdefault(device, {})[number] = (cell, sign)
+        return found
+
+    def keep_coins(self, states: Mapping[int, str]) -> None:
+        """Store the verified coins of devices."""
+        if not states:
+            return
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO coin VALUES (?, ?)", states.items())
+
+    def coins(self) -> dict[int, str]:
+        """Return the verified coins of devices."""
+        return dict(self._connection.execute("SELECT device, state FROM coin"))
 
     def acknowledge(self, ids: Sequence[int]) -> None:
         """Note that the broker has acknowledged these messages."""
