@@ -265,3 +265,16 @@ def test_a_committed_number_far_ahead_does_not_get_around_the_coin(make_lab: Mak
     assert counts == {"flood": 1}
     (found,) = lab.estimates()
     assert found.n == 0
+
+
+def test_a_device_that_never_opens_gets_no_more_numbers(make_lab: MakeLab) -> None:
+    """The database holds a bounded number of reports of each device."""
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    for _ in range(40):
+        frames = [frame for frame in talker.coins.messages() if frame[1] != 3]  # all but openings
+        lab.send([*frames, *talker.report(min(20, len(list(talker.coins.free_approved()))), 1.0)])
+        talker.hear()
+        lab.now += lab.store.bucket_seconds
+    _, coins, held = lab.store.read_coins(np.array([1]))
+    assert 200 < len(held) < 400 and coins[1].free < 20

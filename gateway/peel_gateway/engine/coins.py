@@ -179,7 +179,7 @@ class CoinDesk:
         taken = []
         for at, (device, first) in enumerate(zip(devices.tolist(), numbers.tolist(), strict=True)):
             state = self._devices[device]
-            enough = state.free >= reserve(profile) + _IN_FLIGHT
+            enough = state.free >= reserve(profile) + _IN_FLIGHT or len(self._held[device]) >= self._most_held(profile)
             if first > state.committed and same[at] and self._is_new_bundle(state, first):
                 self._drop(state)
             if first > state.committed and state.waiting is None and not enough and same[at]:
@@ -197,6 +197,11 @@ class CoinDesk:
                 self._effects.commitments.append((device, first, bodies[at].tobytes()))
                 self._touched.add(device)
         return np.full(len(rows), OPEN)
+
+    def _most_held(self, profile: Profile) -> int:
+        """Return the held reports beyond which a device gets no new numbers: it has to open their coins first."""
+        per_bucket = -(-profile.quota * self._bucket // profile.period)
+        return 2 * (reserve(profile) + per_bucket)
 
     def _is_new_bundle(self, state: CoinDevice, first: int) -> bool:
         """Return whether a commitment is the first of a bundle that was issued after those of the device's batches."""
