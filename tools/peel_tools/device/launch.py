@@ -49,7 +49,7 @@ class VerboseApp(main.app.App):
             self.sampler._sensors[place] = self._noting(name, self.sampler._sensors[place])
         self.sampler.read = self._reading(self.sampler.read)
         self.outbox.put = self._putting(self.outbox.put)
-        self.link._publish = self._publishing(self.link._publish)
+        self.outbox.sent = self._sending(self.outbox.sent)
 
     def report(self):
         throttled = self.throttled
@@ -84,13 +84,13 @@ class VerboseApp(main.app.App):
 
         return put_and_print
 
-    def _publishing(self, publish):
-        def publish_and_print(frames):
-            publish(frames)
-            numbers = ", ".join([str(number) for number, _ in frames])
-            print(f"peel: sent {numbers}; {self.outbox.unconfirmed} sent before wait for a receipt")
+    def _sending(self, sent):
+        def print_and_note(numbers):
+            named = ", ".join([str(number) for number in numbers])
+            print(f"peel: sent {named}; {self.outbox.unconfirmed} sent before wait for a receipt")
+            sent(numbers)
 
-        return publish_and_print
+        return print_and_note
 
     def _question(self, frame):
         """Return the question that a report answers (SPEC section 7)."""
