@@ -30,6 +30,7 @@ NOT_TYPED = {
     r"\S*peel firmware flash": "needs a board; up to there in test_flashing_image.py",
     r"\S*peel fleet provision": "needs a board; on an emulated one in test_flashing_provision.py",
     r"peel fleet accept-restored": "needs an old copy of the folder; in test_restored_folder.py",
+    r"peel gateway release": "needs a device that does not answer; in test_release.py",
     r"cc ": "in test_c_example.py",
     r"scripts/(test firmware|types)": "part of the same run as this",
     r"peel soak": "in test_soak.py",
@@ -46,7 +47,7 @@ OWN_TEST = {
 """Documents that are followed by tests of their own, which look at what comes out."""
 A_FLEETS_LIFE = ["firmware/README.md", "docs/deploy.md"]
 """Documents about one fleet, in the order in which its operator needs them."""
-ALONE = ["docs/privacy.md"]
+ALONE = ["docs/privacy.md", "docs/verified-coins.md"]
 """Documents that can be followed on their own."""
 FOREVER = re.compile(r"\S*peel (gateway run|device run .*)( +#.*)?$")
 """Commands that run until they are stopped."""
