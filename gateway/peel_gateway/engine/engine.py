@@ -160,13 +160,13 @@ class Engine:
         )
         with self.store.begin() as transaction:
             cache = self._current_cache(self._context, transaction)
-            overdue = cache.overdue
-            if overdue:
+            self._cache = None  # from here on it changes: without a commit it differs from the store
+            if cache.overdue:
                 transaction.checkpoint(*cache.checkpoint())
+                cache.note_checkpoint()
             before = transaction.clock()
             moment = advance(before, self._clock())
             transaction.take(taken)
-            self._cache = None  # judging changes its states: without a commit they differ from the store's
             if self._has_verified(self._context):
                 self._mark(transaction, moment)
             turn = _Turn(transaction, cache, self._policy, moment)
@@ -175,8 +175,6 @@ class Engine:
         self._note_time(before, moment)
         self._marked = moment.seen // 1000 // self._policy.bucket_seconds
         self._cache = cache
-        if overdue:
-            cache.note_checkpoint()
         return turn.report(len(messages), len(opened), time.perf_counter() - started)
 
     def challenge(self) -> BatchReport | None:

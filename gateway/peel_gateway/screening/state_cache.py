@@ -220,7 +220,7 @@ class StateCache:
         return joined(tables), self._known_to
 
     def note_checkpoint(self) -> None:
-        """The checkpoint was committed."""
+        """Note that the checkpoint is stored, and committed unless this cache is thrown away."""
         for device_tests in self.device_tests:
             device_tests.note_stored()
         self.aside, self.checkpointed = joined([]), self._known_to
