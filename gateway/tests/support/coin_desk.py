@@ -54,7 +54,7 @@ class CoinDesk:
         settings.write_text("[mqtt]\nport = 1\n[http]\nport = 0\n")
         settings.chmod(0o600)
         self.path = folder / "peel.sqlite"
-        self.now = time.time() - ago
+        self.now = float(int(time.time() - ago))  # whole seconds: a database has milliseconds
         monkeypatch.setattr(time, "time", lambda: self.now)
         self.open()
 

@@ -4,14 +4,13 @@
 `failures(core, name, cases)` runs cases of spec/vectors/<name>.json, as peel_hil.duts.vectors prepares them for a device.
 """
 
+import gc
 from array import array
 from binascii import hexlify, unhexlify
 
 try:
-    from coin_receipt import CoinReader  # on a board, where the firmware's files are loaded separately
-    from receipt import Reader
+    from receipt import Reader  # on a board, where the firmware's files are loaded separately
 except ImportError:
-    from peel_device.coin_receipt import CoinReader
     from peel_device.receipt import Reader
 
 
@@ -117,10 +116,16 @@ def _encoder(core, fields, cached):
     )
 
 
+_WIDEST_CACHED = 252
+
+
 def _report(core, case):
-    for cached in (False, True):
-        generator = _seeded(core, case["entropy"])
+    # The largest row cache, 4 KB, does not fit beside the native module in the heap of an emulated RISC-V board.
+    for cached in (True, False) if case["encoder"]["width"] <= _WIDEST_CACHED else (False,):
+        encoder = None
+        gc.collect()
         encoder = _encoder(core, case["encoder"], cached)
+        generator = _seeded(core, case["entropy"])
         out = bytearray(256)
         for report in case["reports"]:
             verified = ()
@@ -171,6 +176,10 @@ def _receipt_bad(core, case):
 
 
 def _read_coins(core, case):
+    try:
+        from coin_receipt import CoinReader  # loaded late, for boards with little memory
+    except ImportError:
+        from peel_device.coin_receipt import CoinReader
     return CoinReader(core, unhexlify(case["receipt_key"]), case["device"]).read(unhexlify(case["receipt"]))
 
 
