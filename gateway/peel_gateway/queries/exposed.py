@@ -232,7 +232,7 @@ _BROKEN = {
     "audit answer": "It revealed a table that is not the one that it committed to. The table decides how its coin falls.",
     "opening": "It opened an outcome that it had not committed to. All outcomes of a coin are fixed before the gateway picks one.",
 }
-"""What a message of verified coins proves that does not fit its commitment."""
+"""The proof in words, by the message of verified coins that contradicts its commitment."""
 
 
 def sentence(exposure: Exposure, profile: Profile | None, residual_limit: float) -> str:
