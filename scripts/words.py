@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Check the wording of the project: `scripts/words.py [FILE or FOLDER ...]`, without arguments all that CHECKED names.
+"""Check the wording of the project: `scripts/words.py [FILE or FOLDER ...]`, without arguments all tracked files.
 
 A finding is one line `file:line: reason`. The rules:
 
@@ -30,43 +30,6 @@ SUFFIXES = {".py", ".md", ".js", ".html", ".css", ".c", ".h", ".toml", ".sh"}
 # A sentence ends with a full stop, question mark, exclamation mark or colon before white space; "e.g. " and initials do not end one.
 SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!\b[A-Z])[.!?:](?=[\s\"')*_]|$)")
 NOT_PROSE = re.compile(r"\s*(```|~~~|\||#|<|>|!\[|\[[^\]]+\]:|$)")
-
-#: Files and folders without findings. `scripts/check` keeps them so; `scripts/words.py .` shows what is left to do.
-CHECKED = (
-    "*.md",
-    "bindings",
-    "c_core",
-    "conftest.py",
-    "docs/generator",
-    "docs/tests",
-    "firmware",
-    "gateway/kernels",
-    "gateway/peel_gateway/commands",
-    "gateway/peel_gateway/engine",
-    "gateway/peel_gateway/estimation",
-    "gateway/peel_gateway/exits.py",
-    "gateway/peel_gateway/files.py",
-    "gateway/peel_gateway/fleet",
-    "gateway/peel_gateway/logs.py",
-    "gateway/peel_gateway/mechanisms",
-    "gateway/peel_gateway/metrics.py",
-    "gateway/peel_gateway/model",
-    "gateway/peel_gateway/mqtt",
-    "gateway/peel_gateway/notifiers",
-    "gateway/peel_gateway/planning",
-    "gateway/peel_gateway/printing.py",
-    "gateway/peel_gateway/screening",
-    "gateway/peel_gateway/service",
-    "gateway/peel_gateway/settings",
-    "gateway/peel_gateway/storage",
-    "gateway/tests",
-    "hil_tests",
-    "scripts",
-    "spec",
-    "tools/peel_tools",
-    "tools/research",
-    "tools/tests",
-)
 
 Finding = tuple[int, str]
 
@@ -149,7 +112,7 @@ def findings(path: Path) -> list[Finding]:
 
 
 def tracked(names: Sequence[str]) -> list[Path]:
-    """Return the tracked files with text to check among these files and folders."""
+    """Return the tracked files with text to check among these files and folders; without names, all of them."""
     command = ["git", "ls-files", "-z", "--", *names]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     paths = [ROOT / name for name in listed if name]
@@ -159,7 +122,7 @@ def tracked(names: Sequence[str]) -> list[Path]:
 def main(arguments: Sequence[str]) -> int:
     """Print the findings; return 1 if there are any."""
     count = 0
-    for path in tracked([str(Path(name).resolve()) for name in arguments] or CHECKED):
+    for path in tracked([str(Path(name).resolve()) for name in arguments]):
         for line, reason in findings(path):
             count += 1
             print(f"{path.relative_to(ROOT)}:{line}: {reason}")
