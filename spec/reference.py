@@ -772,6 +772,7 @@ class Profile:
     attributes: list[Attribute]
     lifetime: int | None = None
     offline: int | None = None  # seconds; None without verified coins
+    bucket: int = 300  # seconds; only with verified coins
 
 
 def block_of(attribute: Attribute, profile: Profile) -> Block:
@@ -815,6 +816,7 @@ def check_profile(profile: Profile) -> None:
     refuse_if(not 1 <= profile.period <= 10**8, "period")
     refuse_if(profile.lifetime is not None and not 1 <= profile.lifetime < 2**48, "lifetime")
     refuse_if(profile.offline is not None and not 1 <= profile.offline <= 10**8, "offline")
+    refuse_if(profile.offline is not None and not 1 <= profile.bucket <= 86400, "bucket")
     refuse_if(not 1 <= profile.epsilon <= EPSILON_MAX, "epsilon")
     refuse_if(not profile.attributes, "attribute")
     for attribute in profile.attributes:
@@ -901,7 +903,7 @@ def canonical(profile: Profile) -> bytes:
         f"period={profile.period}",
     ]
     lines += [f"lifetime={profile.lifetime}"] if profile.lifetime is not None else []
-    lines += [f"verify={profile.offline}"] if profile.offline is not None else []
+    lines += [f"verify={profile.offline}|{profile.bucket}"] if profile.offline is not None else []
     lines += [line for attribute in profile.attributes for line in attribute_lines(attribute, profile)]
     return "".join(line + "\n" for line in lines).encode("utf-8")
 

@@ -124,7 +124,7 @@ class Coins:
         feed: "Callable[[], None]" = lambda: None,
     ) -> None:
         profile = config.profile
-        assert profile.audits is not None and profile.offline is not None
+        assert profile.audits is not None and profile.offline is not None and profile.bucket is not None
         self._files = files
         self._folder = folder
         self._core = core
@@ -132,7 +132,8 @@ class Coins:
         self._feed = feed
         self._audits = profile.audits
         self._last = min(config.last_number, profile.lifetime or _NUMBER_MAX, _NUMBER_MAX)
-        self._reserve = reserve_size(profile.quota, profile.period, profile.offline, profile.audits)
+        covered = max(profile.offline, 2 * profile.bucket)
+        self._reserve = reserve_size(profile.quota, profile.period, covered, profile.audits)
         self._opening_bytes = max([opening_bytes(table_size(block)) for block in profile.blocks])
         self._encoder = bytearray()
         self._state = Doubled(files, folder + STATE, sum(_STATE_SIZES))
@@ -539,10 +540,10 @@ class Coins:
         return self._core.coin_root(self._core.coin_name(self._encoder, number), self._seed(secret, number))
 
 
-def reserve_size(quota: int, period: int, offline: int, audits: int) -> int:
-    """Return how many approved numbers a device holds: enough to be offline for so many seconds, in whole batches."""
+def reserve_size(quota: int, period: int, seconds: int, audits: int) -> int:
+    """Return how many approved numbers a device holds: enough for so many seconds, in whole batches (SPEC section 13.4)."""
     each = BATCH - audits
-    needed = max(RESERVE_MIN, -(-quota * offline // period))
+    needed = max(RESERVE_MIN, -(-quota * seconds // period))
     return -(-needed // each) * each
 
 

@@ -41,6 +41,7 @@ class Profile:
         self.lifetime: int | None = given["lifetime"]
         self.audits: int | None = given["audits"]
         self.offline: int | None = given["offline"]
+        self.bucket: int | None = given["bucket"]
         self.attributes: "list[Attribute]" = given["attributes"]
         self.about = by_reading("profile.attributes", self.attributes)
         # In the order of the profile: MicroPython's dictionaries have none.
@@ -57,8 +58,9 @@ class Profile:
 
 def _check_coins(profile: Profile) -> None:
     """Check the keys of a profile with verified coins (SPEC section 13)."""
-    if (profile.audits is None) != (profile.offline is None):
-        raise ConfigError("profile.offline", "must be given exactly if profile.audits is")
+    for key in ("offline", "bucket"):
+        if (profile.audits is None) != (getattr(profile, key) is None):
+            raise ConfigError("profile." + key, "must be given exactly if profile.audits is")
     if profile.audits is None:
         return
     if profile.audits not in AUDITS:
@@ -200,6 +202,7 @@ _PROFILE_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {
     "lifetime": (checks.integer(1, (1 << 48) - 1), None),
     "audits": (checks.integer(AUDITS[0], AUDITS[-1]), None),
     "offline": (checks.integer(1, 100000000), None),
+    "bucket": (checks.integer(1, 86400), None),
 }
 _MQTT: "dict[str, checks.Check]" = {"host": checks.text(1, 255), "port": checks.integer(1, 65535)}
 _MQTT_OPTIONAL: "dict[str, tuple[checks.Check, Any]]" = {

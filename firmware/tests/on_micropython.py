@@ -184,7 +184,7 @@ def check_checksum():
 
 def verified_config():
     bundle = json.loads(storage.FlashFiles().read(sys.argv[1] + "/config.example.json"))
-    bundle["profile"]["audits"], bundle["profile"]["offline"] = 8, 3600
+    bundle["profile"].update({"audits": 8, "offline": 3600, "bucket": 300})
     return config.Config(bundle)
 
 

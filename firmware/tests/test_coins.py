@@ -23,6 +23,7 @@ FOLDER = HOME + "coins/"
 VERIFIED: dict[str, Any] = {
     "profile__audits": 8,
     "profile__offline": 60,
+    "profile__bucket": 30,
     "profile__quota": 80,
     "profile__period": 60,
     "interval_s": 1,
@@ -145,6 +146,13 @@ def test_closed_batches_leave_nothing_on_flash(world: World) -> None:
     for first in done:
         assert f"{first:012x}" not in names
     assert len(world.secrets()) < 8
+
+
+def test_the_reserve_lasts_for_two_time_buckets(core: ModuleType) -> None:
+    """Two buckets of 90 seconds at 80 reports a minute: 240 numbers."""
+    world = World(core, profile__bucket=90)
+    world.run(100)
+    assert 240 - 24 <= world.coins.approved(world.app.ledger.next_number) <= 240
 
 
 def test_the_reserve_lasts_while_the_gateway_is_away(world: World) -> None:

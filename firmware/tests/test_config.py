@@ -117,6 +117,7 @@ def test_one_reading_needs_one_sensor() -> None:
     assert list(made.sensors) == ["mode"]
 
 
+VERIFIED: dict[str, Any] = {"profile__audits": 8, "profile__offline": 3600, "profile__bucket": 300}
 FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"peel": 2}, "peel"),
     ({"fleet": "Lab"}, "fleet"),
@@ -131,9 +132,13 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"coin_key": None}, "coin_key"),
     ({"profile__audits": 8}, "profile.offline"),
     ({"profile__offline": 3600}, "profile.offline"),
-    ({"profile__audits": 12, "profile__offline": 3600}, "profile.audits"),
-    ({"profile__audits": 8, "profile__offline": 0}, "profile.offline"),
-    ({"profile__audits": 8, "profile__offline": 3600, "confirm": "broker"}, "confirm"),
+    ({"profile__bucket": 300}, "profile.bucket"),
+    ({"profile__audits": 8, "profile__offline": 3600}, "profile.bucket"),
+    ({**VERIFIED, "profile__audits": 12}, "profile.audits"),
+    ({**VERIFIED, "profile__offline": 0}, "profile.offline"),
+    ({**VERIFIED, "profile__bucket": 0}, "profile.bucket"),
+    ({**VERIFIED, "profile__bucket": 86401}, "profile.bucket"),
+    ({**VERIFIED, "confirm": "broker"}, "confirm"),
     ({"seed": "zz" * 32}, "seed"),
     ({"first_number": 0}, "first_number"),
     ({"first_number": 10, "last_number": 9}, "last_number"),

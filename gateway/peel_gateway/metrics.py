@@ -215,7 +215,7 @@ class _DeviceCollector(Collector):
             ("peel_held_reports", "Reports that wait until their verified coins are opened.", found.held),
             (
                 "peel_stalled_devices",
-                "Devices that have not answered an audit or a challenge of their coins for two time buckets.",
+                "Devices that have not answered an audit or a challenge of their coins for two time buckets of their profile.",
                 found.stalled,
             ),
         ):

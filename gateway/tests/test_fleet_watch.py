@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from peel_gateway.fleet.folder import Fleet, FleetError
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.metrics import Metrics
 from peel_gateway.service.fleet_watch import FleetWatch
+from peel_gateway.storage.sqlite.store import SqliteStore
 
 PROFILE = """name = "climate"
 epsilon = 1.0
@@ -174,3 +176,23 @@ def test_an_edited_profile_is_named_and_gets_no_further(folder: Path) -> None:
     assert len(fleet.devices()) == 3, "nobody was added, and the list can still be read"
     path.write_text("# a comment is no change\n" + sound)
     assert len(take_snapshot(fleet).devices) == 3
+
+
+def test_a_profile_whose_buckets_do_not_fit_the_database_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Reports of one published time bucket would be challenged in two groups."""
+    gateway = Gateway(folder)
+    with closing(SqliteStore(tmp_path / "peel.sqlite", bucket_seconds=60)) as store:
+        gateway.watch.join(store)
+        coins = tmp_path / "coins.toml"
+        text = PROFILE.format(seed=SOUND).replace('"climate"', '"coins"')
+        coins.write_text(text.replace("period = 60\n", "period = 60\nverify = true\nbucket = 90\n"))
+        Fleet(folder).adopt_profile(coins)
+        gateway.look()
+        assert gateway.loaded == [], "the gateway goes on with the profiles that it has"
+        problem = gateway.watch.problem or ""
+        assert problem.startswith("profile 'coins': bucket: 90 s is not a multiple") and "--bucket 120" in problem
+        with pytest.raises(FleetError, match="bucket: 90 s"):
+            Gateway(folder).watch.join(store)
+        folder.joinpath("profiles/coins.toml").write_text(coins.read_text().replace("bucket = 90", "bucket = 120"))
+        gateway.look()
+        assert gateway.watch.problem is None and len(gateway.loaded) == 1

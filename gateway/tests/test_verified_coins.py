@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lab import MakeLab, harmony_profile, hashing_profile, krr_profile
@@ -77,6 +79,24 @@ def test_nothing_counts_before_every_coin_of_the_group_is_opened(make_lab: MakeL
     assert lab.send(openings[-1:])["accepted"] == 10, "a late opening counts"
 
 
+def test_the_profile_says_when_reports_are_challenged(make_lab: MakeLab) -> None:
+    """A group has whole time buckets of the profile, which may have several of the database."""
+    lab = make_lab(replace(verified(harmony_profile(4)), bucket=900), devices=1)
+    lab.now = lab.now // 900 * 900
+    talker = Talker(lab)
+    talker.ready()
+    for count in (5, 6, 7):
+        talker.talk(talker.report(count, 0.5))
+        talker.ready()  # no audit waits, so that a challenge does not
+        lab.now += lab.store.bucket_seconds - 1
+        talker.talk()
+        assert talker.said[-1].challenge == (), "the time bucket has not ended"
+        lab.now += 1
+    talker.talk()
+    assert sum(last - first + 1 for first, last in talker.said[-1].challenge) >= 18
+    assert talker.talk()["accepted"] == 18
+
+
 def test_a_malformed_table_that_is_audited_exposes_the_device(make_lab: MakeLab) -> None:
     lab = make_lab(verified(harmony_profile(4)), devices=1)
     talker = Talker(lab)
@@ -114,7 +134,7 @@ def test_a_wrong_opening_exposes_the_device(make_lab: MakeLab) -> None:
 
 def test_a_report_without_a_committed_coin_is_refused(make_lab: MakeLab) -> None:
     lab = make_lab(verified(harmony_profile(4)), devices=1)
-    assert lab.send(lab.frames(1, [5], 0.5)) == {"uncommitted": 1}
+    assert lab.send(lab.frames(1, [4000], 0.5)) == {"uncommitted": 1}
     talker = Talker(lab)
     talker.ready()
     batch = talker.coins._batches[0]

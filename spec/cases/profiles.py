@@ -29,7 +29,9 @@ def attribute_fields(a: ref.Attribute) -> Case:
 
 def profile_fields(p: ref.Profile) -> Case:
     fields: Case = {**vars(p), "attributes": [attribute_fields(a) for a in p.attributes]}
-    return {key: value for key, value in fields.items() if key not in ("lifetime", "offline") or value is not None}
+    absent = {key for key in ("lifetime", "offline") if fields[key] is None}
+    absent |= {"bucket"} if p.offline is None else set()
+    return {key: value for key, value in fields.items() if key not in absent}
 
 
 def mean(name: str, unit: str, low: int, high: int, weight: int = 1) -> ref.Attribute:
@@ -118,7 +120,8 @@ def profile() -> Vectors:
     ]
     profiles += [named, ROOM, replace(ROOM, attributes=ROOM.attributes[::-1])]
     profiles += [replace(ROOM, attributes=[above("t", "", -(10**18), 10**18), above("u", "", 0)])]
-    profiles += [replace(CLIMATE, offline=10800), replace(ROOM, lifetime=9, offline=1), replace(STATE, offline=10**8)]
+    profiles += [replace(CLIMATE, offline=10800), replace(ROOM, lifetime=9, offline=1, bucket=1)]
+    profiles += [replace(STATE, offline=10**8, bucket=86400)]
     return comment, [
         {
             **profile_fields(p),
@@ -154,6 +157,8 @@ def bad_profiles() -> Iterator[tuple[str, str, ref.Profile]]:
         yield "lifetime", f"lifetime {lifetime}", replace(CLIMATE, lifetime=lifetime)
     for offline in (0, 10**8 + 1):
         yield "offline", f"offline for {offline} seconds", replace(CLIMATE, offline=offline)
+    for bucket in (0, 86401):
+        yield "bucket", f"buckets of {bucket} seconds", replace(CLIMATE, offline=1, bucket=bucket)
     yield "epsilon", "no table of at most 64 outcomes", replace(CLIMATE, epsilon=5 * 2**20, offline=1)
     yield (
         "verify",

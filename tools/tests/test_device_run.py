@@ -261,7 +261,7 @@ def test_readings_are_not_printed_without_verbose(fleet: Fleet) -> None:
 def test_reports_with_verified_coins_count_at_a_gateway(tmp_path: Path, interpreter: list[str]) -> None:
     """Commitment, audit, report, challenge and opening over a real broker: all reports of ended time buckets count."""
     toml = tmp_path / "climate.toml"
-    toml.write_text(PROFILE.replace("period = 60\n", "period = 60\nverify = true\noffline = 1\n"))
+    toml.write_text(PROFILE.replace("period = 60\n", "period = 60\nverify = true\noffline = 1\nbucket = 1\n"))
     fleet = Fleet.create(tmp_path / "fleet", "lab", [toml])
     bundle = bundle_of(fleet)
     made = Site(tmp_path, fleet, Broker(embedded=False))

@@ -297,7 +297,7 @@ def test_only_the_drivers_that_sensors_need(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verified", [False, True])
 def test_only_verified_profiles_need_the_code_of_coins(tmp_path: Path, verified: bool) -> None:
     path = tmp_path / "peel.json"
-    path.write_text(json.dumps({"profile": {"audits": 8, "offline": 3600} if verified else {}}))
+    path.write_text(json.dumps({"profile": {"audits": 8, "offline": 3600, "bucket": 300} if verified else {}}))
     copies = application(find_board("pico"), sources(), core=[], bundle=path, ca=None)
     targets = {copy.target for copy in copies}
     for name in ("coins", "coin_messages", "coin_receipt"):

@@ -159,7 +159,7 @@ def test_reports_with_verified_coins_count_after_their_time_bucket(tmp_path: Pat
     built_in = make_fleet(tmp_path / "built_in", greenhouse=1).folder / "profiles" / "greenhouse.toml"
     profile = tmp_path / "greenhouse.toml"
     top, table, attributes = built_in.read_text().partition("[[attribute]]")
-    profile.write_text(f"{top}verify = true\noffline = 3\n{table}{attributes}")
+    profile.write_text(f"{top}verify = true\noffline = 3\nbucket = 2\n{table}{attributes}")
     settings = {"store_bucket_seconds": 2, "mqtt_receipt_seconds": 0.3}
     with SimulatedSite(tmp_path, numeric=10, profiles=[profile], settings=settings) as rig:
         for _ in range(2):

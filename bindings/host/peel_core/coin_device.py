@@ -20,8 +20,6 @@ from peel_core.profile import Profile
 
 __all__ = ["CoinDevice"]
 
-_LEAST_RESERVE = 2 * BATCH_NUMBERS
-
 
 @dataclass
 class _Batch:
@@ -85,9 +83,7 @@ class CoinDevice:
     @property
     def reserve(self) -> int:
         """The approved numbers that it holds at least."""
-        profile = self.profile
-        needed = max(_LEAST_RESERVE, -(-profile.quota * (profile.offline or 0) // profile.period))
-        return -(-needed // BATCH_NUMBERS) * BATCH_NUMBERS
+        return -(-self.profile.reserve // BATCH_NUMBERS) * BATCH_NUMBERS
 
     def free(self) -> Iterator[int]:
         """Yield the numbers that may have a report, ascending."""

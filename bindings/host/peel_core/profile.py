@@ -20,6 +20,7 @@ from peel_core.odds import EPSILON_MAX, EPSILON_ONE, Odds, odds_of
 from peel_core.primitives import MAX_WIDTH, hash_
 
 __all__ = [
+    "DEFAULT_BUCKET",
     "DEFAULT_WIDTH",
     "Block",
     "Profile",
@@ -33,11 +34,13 @@ __all__ = [
 
 DEFAULT_WIDTH = 48
 _MAX_BLOCKS = 32
-_KEYS = {"name", "epsilon", "width", "seed", "quota", "period", "lifetime", "verify", "offline", "attribute"}
+_KEYS = {"name", "epsilon", "width", "seed", "quota", "period", "lifetime", "verify", "offline", "bucket", "attribute"}
 
 MAX_TABLE, BATCH_NUMBERS = int(lib.PEEL_MAX_TABLE), int(lib.PEEL_BATCH_NUMBERS)
 _DEFAULT_OFFLINE = 3 * 3600
 _MOST_OFFLINE = 10**8
+DEFAULT_BUCKET = 300
+_MOST_BUCKET = 86_400
 _FEW_AUDITS, _MANY_AUDITS = 8, 16
 """Of a batch: if no coin of the profile has a cap above `_CAP_OF_FEW`, and otherwise (SPEC section 13.3)."""
 _CAP_OF_FEW, _MOST_CAP = 3, 10
@@ -163,6 +166,8 @@ class Profile:
     """The last number that a device may use; None without a limit."""
     offline: int | None = None
     """The seconds for which a device has approved numbers of verified coins; None without verified coins."""
+    bucket: int = DEFAULT_BUCKET
+    """Seconds of a time bucket: with verified coins, a report is challenged after the bucket in which it was stored."""
 
     def __hash__(self) -> int:
         return self.id  # not that of all categories, which may be many thousands
@@ -196,6 +201,12 @@ class Profile:
         if not self.verified:
             return 0
         return _FEW_AUDITS if max(block.harm for block in self.blocks) <= _CAP_OF_FEW else _MANY_AUDITS
+
+    @cached_property
+    def reserve(self) -> int:
+        """The numbers, used for reports alone, that a device with verified coins keeps approved (SPEC section 13.4)."""
+        seconds = max(self.offline or 0, 2 * self.bucket)
+        return max(2 * BATCH_NUMBERS, -(-self.quota * seconds // self.period))
 
     @cached_property
     def opening_bytes(self) -> int:
@@ -361,7 +372,7 @@ class Profile:
             "quota": self.quota,
             "period": self.period,
             **({} if self.lifetime is None else {"lifetime": self.lifetime}),
-            **({"audits": self.audits, "offline": self.offline} if self.verified else {}),
+            **({"audits": self.audits, "offline": self.offline, "bucket": self.bucket} if self.verified else {}),
             "attributes": [
                 self._attribute_table(attribute, odds)
                 for attribute, odds in zip(self.attributes, self.attribute_odds, strict=True)
@@ -384,7 +395,7 @@ class Profile:
             f"quota={self.quota}",
             f"period={self.period}",
             *([] if self.lifetime is None else [f"lifetime={self.lifetime}"]),
-            *([f"verify={self.offline}"] if self.verified else []),
+            *([f"verify={self.offline}|{self.bucket}"] if self.verified else []),
             *(
                 line
                 for each, odds in zip(self.attributes, self.attribute_odds, strict=True)
@@ -448,6 +459,7 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
         attributes=kinds.read_attributes(rows, epsilon),
         lifetime=fields.integer(table, "lifetime", 1, 2**48 - 1) if "lifetime" in table else None,
         offline=_offline(table),
+        bucket=fields.integer(table, "bucket", 1, _MOST_BUCKET, DEFAULT_BUCKET),
     )
     _check_caps(profile)
     return replace(profile, width=_width(profile, table))
@@ -457,8 +469,9 @@ def _offline(table: Mapping[str, Any]) -> int | None:
     verify = table.get("verify", False)
     if not isinstance(verify, bool):
         raise ProfileError("verify", f"must be true or false, got {verify!r}")
-    if not verify and "offline" in table:
-        raise ProfileError("offline", "is for verified coins. Set verify = true, or remove offline.")
+    for key in ("offline", "bucket"):
+        if not verify and key in table:
+            raise ProfileError(key, f"is for verified coins. Set verify = true, or remove {key}.")
     return fields.integer(table, "offline", 1, _MOST_OFFLINE, _DEFAULT_OFFLINE) if verify else None
 
 

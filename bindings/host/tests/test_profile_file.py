@@ -65,6 +65,8 @@ def test_good() -> None:
         ("low = 0", "lo = 0", "attribute[1].lo"),
         ("seed = 1", "seed = 1\nwidth = 1", "width"),
         ("seed = 1", "seed = ", "profile"),
+        ("seed = 1", "seed = 1\nverify = false\nbucket = 60", "bucket"),
+        ("seed = 1", "seed = 1\nverify = true\nbucket = 86401", "bucket"),
     ],
 )
 def test_errors_name_the_key(old: str, new: str, key: str) -> None:
@@ -84,6 +86,13 @@ def test_any_change_changes_the_id() -> None:
         for change in [("60", "61"), ("85.5", "85.6"), ("seed = 1", "seed = 2"), ("°C", "K")]
     }
     assert len(ids | {parse_profile(GOOD).id}) == 5
+
+
+def test_a_change_of_verified_coins_changes_the_id() -> None:
+    good = GOOD.replace("epsilon = 0.1", "epsilon = 1")
+    keys = ["", "verify = true", "verify = true\nbucket = 60", "verify = true\noffline = 60"]
+    assert len({parse_profile(f"{key}\n{good}").id for key in keys}) == 4
+    assert parse_profile(f"{keys[1]}\n{good}").id == parse_profile(f"{keys[1]}\nbucket = 300\n{good}").id
 
 
 ROOM = """\

@@ -55,7 +55,6 @@ Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 Run = tuple[int, int]
 
-_LEAST_RESERVE = 2 * BATCH_NUMBERS
 _IN_FLIGHT = 2 * BATCH_NUMBERS
 """Numbers beyond its reserve that a device may have, as reports that use others are under way."""
 _LONGEST = 65_535
@@ -65,9 +64,8 @@ _DUE_AT_ONCE = 1000
 
 
 def reserve(profile: Profile) -> int:
-    """Return how many numbers a device of this profile holds that may have a report: enough for `offline` seconds."""
-    needed = max(_LEAST_RESERVE, -(-profile.quota * (profile.offline or 0) // profile.period))
-    return -(-needed // BATCH_NUMBERS) * BATCH_NUMBERS
+    """Return how many numbers a device of this profile holds that may have a report, in whole batches."""
+    return -(-profile.reserve // BATCH_NUMBERS) * BATCH_NUMBERS
 
 
 @dataclass(frozen=True)
@@ -83,15 +81,13 @@ class Recalled:
 class CoinDesk:
     """Takes messages, holds reports, and challenges groups. `write` stores the changes."""
 
-    def __init__(
-        self, transaction: Transaction, context: DecodeContext, bucket_seconds: int, moment: GatewayTime
-    ) -> None:
+    def __init__(self, transaction: Transaction, context: DecodeContext, moment: GatewayTime) -> None:
         root = context.keyring.challenge_root
         assert root is not None, "a keyring with verified profiles has it"
         self._transaction = transaction
         self._context = context
         self._keyring = context.keyring
-        self._bucket = bucket_seconds
+        self._bucket_of = {profile.id: profile.bucket for profile in context.keyring.profiles}
         self._now = moment.seen
         self._key = challenge_key(root, transaction.era)
         self._devices: dict[int, CoinDevice] = {}
@@ -139,11 +135,16 @@ class CoinDesk:
     def _schedule(self, device: int) -> None:
         """Note when the next group of a device may be challenged."""
         state, held = self._devices[device], self._held[device]
-        waits = [row[_RECEIVED] for row in held.values() if row[_CHALLENGE] == UNGROUPED]
+        waits = [self._end(row) for row in held.values() if row[_CHALLENGE] == UNGROUPED]
         busy = state.waiting is not None or any(row[_CHALLENGE] != UNGROUPED for row in held.values())
-        state.due = 0 if busy or not waits else (min(waits) // 1000 // self._bucket + 1) * self._bucket
+        state.due = 0 if busy or not waits else min(waits)
         if state.waiting is None and not state.seed:
             state.asked = 0
+
+    def _end(self, row: Sequence[int]) -> int:
+        """Return when the time bucket of a held report has ended, Unix seconds."""
+        bucket = self._bucket_of[row[_PROFILE]]
+        return (row[_RECEIVED] // 1000 // bucket + 1) * bucket
 
     def _close_batches(self, device: int) -> None:
         """Forget batches that no report can come from any more: the oldest, beyond twice the reserve."""
@@ -200,7 +201,7 @@ class CoinDesk:
 
     def _most_held(self, profile: Profile) -> int:
         """Return the held reports beyond which a device gets no new numbers: it has to open their coins first."""
-        per_bucket = -(-profile.quota * self._bucket // profile.period)
+        per_bucket = -(-profile.quota * profile.bucket // profile.period)
         return 2 * (reserve(profile) + per_bucket)
 
     def _is_new_bundle(self, state: CoinDevice, first: int) -> bool:
@@ -319,12 +320,9 @@ class CoinDesk:
         now = self._now // 1000
         due: list[int] = self._transaction.coins_due(now, _DUE_AT_ONCE).tolist()
         self.load(due)
-        bucket = now // self._bucket * self._bucket
         for device in due:
             group = [
-                row
-                for row in self._held[device].values()
-                if row[_CHALLENGE] == UNGROUPED and row[_RECEIVED] // 1000 < bucket
+                row for row in self._held[device].values() if row[_CHALLENGE] == UNGROUPED and self._end(row) <= now
             ]
             for row in group:
                 row[_CHALLENGE] = GROUPED
@@ -410,7 +408,7 @@ class CoinDesk:
         return np.frombuffer(b"".join(found), np.uint8).reshape(-1, ROOT_BYTES)
 
 
-_NUMBER, _MASKED, _RECEIVED, _BODY, _CHALLENGE, _OUTCOME = 1, 4, 5, 6, 7, 8
+_NUMBER, _PROFILE, _MASKED, _RECEIVED, _BODY, _CHALLENGE, _OUTCOME = 1, 2, 4, 5, 6, 7, 8
 """Places of columns in a row of `HeldReports`."""
 
 

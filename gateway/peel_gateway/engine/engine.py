@@ -376,7 +376,7 @@ class _Turn:
         self._gaps = self._dropped = 0
         self._senders = Senders.nothing()
         verified = any(profile.verified for profile in cache.context.keyring.profiles)
-        self._desk = CoinDesk(transaction, cache.context, policy.bucket_seconds, moment) if verified else None
+        self._desk = CoinDesk(transaction, cache.context, moment) if verified else None
 
     def screen(self, messages: MessageBatch, opened: Opened, *, most_pieces: int) -> None:
         """Screen messages and write all effects."""

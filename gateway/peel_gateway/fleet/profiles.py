@@ -12,7 +12,7 @@ from peel_core import Profile, ProfileError, load_profile
 from peel_gateway.fleet.device import FleetError
 from peel_gateway.fleet.directory import DeviceDirectory
 
-__all__ = ["parsed_profile", "refuse_edited", "refuse_missing", "refuse_unsound"]
+__all__ = ["parsed_profile", "refuse_edited", "refuse_missing", "refuse_uneven", "refuse_unsound"]
 
 
 def parsed_profile(path: Path) -> Profile:
@@ -32,6 +32,21 @@ def refuse_unsound(where: Path, profiles: Iterable[Profile]) -> None:
             raise FleetError(
                 f"{where}: profile {profile.name!r}: seed: {profile.seed} is not sound at width {profile.width}, honest devices would "
                 "be exposed; `peel profile new` finds one that is (`peel profile check` says why)"
+            )
+
+
+def refuse_uneven(profiles: Iterable[Profile], bucket_seconds: int) -> None:
+    """Raise FleetError if a time bucket of the database does not lie within one time bucket of a verified profile.
+
+    Its coins would be challenged in two groups, so a device could see the first and then keep back the second.
+    """
+    for profile in profiles:
+        if profile.verified and profile.bucket % bucket_seconds:
+            raise FleetError(
+                f"profile {profile.name!r}: bucket: {profile.bucket} s is not a multiple of the database's time bucket "
+                f"({bucket_seconds} s, store.bucket_seconds), so a device could see a part of a published estimate before it opens the "
+                f"rest. Make a profile with another name and --bucket {-(-profile.bucket // bucket_seconds) * bucket_seconds}, or a "
+                "database with another store.bucket_seconds."
             )
 
 

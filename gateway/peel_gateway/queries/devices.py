@@ -158,43 +158,42 @@ class DeviceList:
 
     def _rows(self, snapshot: FleetSnapshot, page: Sequence[_Known]) -> list[responses.Device]:
         """Return the entries of some devices, with the verdicts on their reports."""
-        directory, verified = snapshot.devices, _verified(snapshot)
+        directory, patience = snapshot.devices, _patience(snapshot)
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
-        waits, late = self._waits(snapshot, ids), self._late(time.time())
+        waits, now = self._waits(snapshot, ids), 1000 * time.time()
         rows = []
         for known in page:
             device = directory[known.row]
             mine = reports.get(known.device, {})
             counted = 0 if known.past.withdrawn else mine.get(Verdict.ACCEPTED, 0) - forfeited.get(known.device, 0)
             row = _entry(known, device, mine, counted)
-            if device.profile in verified:
-                waiting = known.standing not in _DECIDED
+            if device.profile in patience:
+                waiting, late = known.standing not in _DECIDED, now - patience[device.profile]
                 asked = waits.asked.get(known.device, late)
                 row["pending"] = waits.held.get(known.device, 0) if waiting else 0
                 row["stalled"] = moment(asked / 1000) if waiting and asked < late else None
             rows.append(row)
         return rows
 
-    def _late(self, now: float) -> float:
-        """Return the time before which an unanswered audit or challenge counts as stalled, Unix milliseconds."""
-        return 1000 * (now - _STALL_BUCKETS * self._store.bucket_seconds)
-
     def _waits(self, snapshot: FleetSnapshot, only: Ints | None = None) -> CoinWaits:
         """Return the held reports and open questions of all devices, or of some; empty without a verified profile."""
-        return self._store.coin_waits(only) if _verified(snapshot) else CoinWaits({}, {}, {})
+        return self._store.coin_waits(only) if _patience(snapshot) else CoinWaits({}, {}, {})
 
     def _count_waits(
         self, snapshot: FleetSnapshot, standings: Ints, waits: CoinWaits, now: float
     ) -> tuple[int, int] | tuple[None, None]:
         """Return the numbers of held reports and of stalled devices; None without a verified profile."""
-        if not _verified(snapshot):
+        patience, ids = _patience(snapshot), snapshot.devices.ids
+        if not patience:
             return None, None
-        late, ids = self._late(now), snapshot.devices.ids
+        allowed = snapshot.devices.per_device(lambda info: patience.get(info.profile, 0), np.int64)
+        asked = np.fromiter(waits.asked.keys(), np.int64)
+        late = np.fromiter(waits.asked.values(), np.int64) < 1000 * now - allowed[snapshot.devices.rows(asked)]
         decided = set(ids[np.isin(standings, [STANDINGS.index(each) for each in _DECIDED])].tolist())
         return (
             sum(count for device, count in waits.held.items() if device not in decided),
-            sum(asked < late and device not in decided for device, asked in waits.asked.items()),
+            len(set(asked[late].tolist()) - decided),
         )
 
     def counts(self) -> DeviceCounts:
@@ -299,9 +298,9 @@ class DeviceList:
         )
 
 
-def _verified(snapshot: FleetSnapshot) -> frozenset[str]:
-    """Return the names of the profiles with verified coins."""
-    return frozenset(profile.name for profile in snapshot.profiles if profile.verified)
+def _patience(snapshot: FleetSnapshot) -> dict[str, int]:
+    """Return how long audits and challenges may stay unanswered, in milliseconds, by the name of each verified profile."""
+    return {each.name: 1000 * _STALL_BUCKETS * each.bucket for each in snapshot.profiles if each.verified}
 
 
 def having(directory: DeviceDirectory, profile: str | None, tag: str | None) -> npt.NDArray[np.bool_]:

@@ -83,7 +83,7 @@ class DeviceStates(TypedDict):
     held_reports: Count | None
     """Reports that wait until their coins are opened; None without a verified profile."""
     stalled_devices: Count | None
-    """Devices that have not answered an audit or a challenge for two time buckets; None without a verified profile."""
+    """Devices that have not answered an audit or a challenge for two time buckets of their profile; None without a verified profile."""
 
 
 class Accident(TypedDict):
@@ -516,6 +516,8 @@ class Profile(TypedDict):
     """Whether its devices commit to their coins before the gateway picks the outcomes."""
     audits: NotRequired[Count]
     offline: NotRequired[Count]
+    bucket: NotRequired[Count]
+    """Seconds of a time bucket: a report counts after it, and a round trip to the device."""
     frame_bytes: Count
     devices: Count
     attributes: list[Attribute]

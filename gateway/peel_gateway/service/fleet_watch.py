@@ -8,6 +8,7 @@ from pathlib import Path
 
 from peel_gateway.fleet.directory_file import RestoredFolder
 from peel_gateway.fleet.folder import Fleet, FleetError
+from peel_gateway.fleet.profiles import refuse_uneven
 from peel_gateway.fleet.snapshot import FleetSnapshot, take_snapshot
 from peel_gateway.logs import Log
 from peel_gateway.metrics import Metrics
@@ -41,7 +42,8 @@ class FleetWatch:
         self._store: Archive | None = None
 
     def join(self, store: Archive) -> None:
-        """Compare the folder's history with the database's record of it; RestoredFolder if the folder is an older copy."""
+        """Check that folder and database fit: FleetError if a profile does not, RestoredFolder if the folder is an older copy."""
+        refuse_uneven(self.snapshot.profiles, store.bucket_seconds)
         store.follow_registry(self.snapshot.history.follow)
         self._store = store
 
@@ -62,6 +64,7 @@ class FleetWatch:
                 raise FleetError(f"the fleet's name changed from {self.name!r} to {fleet.name!r}. Restart the gateway.")
             snapshot = take_snapshot(fleet)
             if self._store is not None:
+                refuse_uneven(snapshot.profiles, self._store.bucket_seconds)
                 self._store.follow_registry(snapshot.history.follow)
             load(snapshot)
         except Exception as error:

@@ -32,6 +32,7 @@ __all__ = ["BUCKET", "HELD", "CoinDesk"]
 HELD = 20
 """Reports of a stalled device."""
 BUCKET = 300
+"""Seconds of a time bucket of the verified profile; the database's are shorter."""
 
 
 class CoinDesk:
@@ -44,14 +45,14 @@ class CoinDesk:
         self._chance = chance
         plain, coins = folder / "plain.toml", folder / "coins.toml"
         plain.write_text(climate_profile("plain"))
-        verify = "verify = true\noffline = 360\n[[attribute]]"
+        verify = f"verify = true\noffline = 360\nbucket = {BUCKET}\n[[attribute]]"
         coins.write_text(climate_profile("coins", quota=600, period=3600).replace("[[attribute]]", verify, 1))
         self.fleet = Fleet.create(folder / "fleet", "lab", [plain, coins])
         self.fleet.enrol("coins", count=2)
         self.fleet.enrol("plain")
         self.snapshot = take_snapshot(self.fleet)
         settings = folder / "gateway.toml"
-        settings.write_text("[mqtt]\nport = 1\n[http]\nport = 0\n")
+        settings.write_text(f"[mqtt]\nport = 1\n[http]\nport = 0\n[store]\nbucket_seconds = {BUCKET // 3}\n")
         settings.chmod(0o600)
         self.path = folder / "peel.sqlite"
         self.now = float(int(time.time() - ago))  # whole seconds: a database has milliseconds
@@ -60,7 +61,7 @@ class CoinDesk:
 
     def open(self) -> None:
         """Open the database, as a gateway does that starts."""
-        self.store = SqliteStore(self.path, bucket_seconds=BUCKET)
+        self.store = SqliteStore(self.path, bucket_seconds=BUCKET // 3)
         self.engine = Engine(self.store)
         self.engine.load(self.snapshot)
         self.views = Views(self.store, lambda: self.snapshot)

@@ -78,7 +78,7 @@ class Talker:
 
     def finish(self) -> dict[str, int]:
         """Let the bucket end, answer the challenge, and return what became of the reports."""
-        self.lab.now += self.lab.store.bucket_seconds
+        self.lab.now += self.coins.profile.bucket
         counts: dict[str, int] = {}
         for _ in range(6):
             for verdict, count in self.talk().items():

@@ -57,6 +57,9 @@ def profile() -> None:
 @click.option(
     "--offline", type=int, help="Seconds that a device can report without a gateway, with --verify; 3 hours by default."
 )
+@click.option(
+    "--bucket", type=int, help="Seconds of a time bucket, with --verify; reports count after it. 300 by default."
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(
     path: Path,
@@ -69,6 +72,7 @@ def new(
     lifetime: int | None,
     verify: bool,
     offline: int | None,
+    bucket: int | None,
     force: bool,
 ) -> None:
     """Write a new profile to PATH, with a seed found by search.
@@ -95,6 +99,7 @@ def new(
         lifetime=lifetime,
         verify=verify,
         offline=offline,
+        bucket=bucket,
         width=width,
     )
     text = _searched(draft)
@@ -222,7 +227,7 @@ def _verify_facts(loaded: Profile) -> str:
         return "no: coins are judged by statistics"
     return (
         f"{loaded.audits} of {BATCH_NUMBERS} numbers are audited; approved numbers last {loaded.offline} s without a gateway; "
-        f"a report counts one time bucket and a round trip later"
+        f"a report counts when its time bucket of {loaded.bucket} s has ended, and a round trip later"
     )
 
 

@@ -216,7 +216,7 @@ class Demonstration:
 def _verified(profile: str) -> str:
     """Return the text of a profile with verified coins."""
     top, table, attributes = profile.partition("[[attribute]]")
-    return f"{top}verify = true\noffline = {_OFFLINE_SECONDS}\n\n{table}{attributes}"
+    return f"{top}verify = true\noffline = {_OFFLINE_SECONDS}\nbucket = {MOMENT_SECONDS}\n\n{table}{attributes}"
 
 
 def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:

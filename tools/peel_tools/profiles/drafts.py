@@ -61,6 +61,8 @@ class Draft:
     verify: bool = False
     offline: int | None = None
     """Seconds; None for the default of verified coins."""
+    bucket: int | None = None
+    """Seconds; None for the default of verified coins."""
     width: int | None = None
     progress: Callable[[int], None] = field(default=lambda tried: None, compare=False)
     """Called for each seed that was tried."""
@@ -90,9 +92,14 @@ class Draft:
             if self.offline is None
             else f"offline = {self.offline}     # seconds that approved numbers last without a gateway\n"
         )
+        bucket = (
+            ""
+            if self.bucket is None
+            else f"bucket = {self.bucket}      # seconds of a time bucket; a report counts after it and a round trip\n"
+        )
         head = _TEMPLATE.format(
             name=self.name, epsilon=self.epsilon, width=width, seed=seed, quota=self.quota, period=self.period,
-            lifetime=lifetime + verify + offline,
+            lifetime=lifetime + verify + offline + bucket,
         )  # fmt: skip
         return head + "".join(map(attribute_text, self.attributes))
 

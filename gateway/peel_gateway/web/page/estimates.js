@@ -110,7 +110,7 @@ export class Estimates {
 				listed.length < found.length ? "Of long lists only categories that stand out from chance come first." : "",
 				"Each bar is the whole range; the band is the 95% interval, the upright mark the estimate.",
 				this.page.profile?.verified
-					? `A report counts once its coin is opened: one time bucket (${duration(this.page.summary.store.bucket_seconds)}) and a round trip after it arrived.`
+					? `A report counts once its coin is opened: one time bucket (${duration(this.page.profile.bucket)}) and a round trip after it arrived.`
 					: "",
 				item.withdrawn ? "◇ is the estimate with the reports of exposed devices, which do not count." : "",
 				this.page.demo

@@ -38,7 +38,7 @@ def _profile() -> Profile:
     seed, _ = search_seed(48, 4)
     attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(4)]
     head = {"name": "promise", "epsilon": 1, "seed": seed, "quota": 600, "period": 3600}
-    return make_profile({**head, "verify": True, "offline": 360, "attribute": attributes})
+    return make_profile({**head, "verify": True, "offline": 360, "bucket": _BUCKET_SECONDS, "attribute": attributes})
 
 
 class _Fleet(TimesFromDicts):
