@@ -114,6 +114,31 @@ def test_a_malformed_table_that_is_audited_exposes_the_device(make_lab: MakeLab)
     assert commitment[1] == 1
 
 
+def test_an_answer_to_another_audit_of_the_batch_exposes_nobody(make_lab: MakeLab) -> None:
+    """After a restore, the answer to an audit that the gateway has lost may arrive late. All its seeds fit their roots."""
+    lab = make_lab(verified(harmony_profile(4)), devices=1)
+    talker = Talker(lab)
+    talker.talk()  # committed, and the audit is known
+    (batch,) = talker.coins._batches
+    audited = [number for number in batch.numbers if batch.revealed(number)]
+    others = [number for number in batch.numbers if not batch.revealed(number)][: len(audited)]
+
+    def answer(numbers: list[int]) -> bytes:
+        return talker.coins._seal(2, batch.first, talker.coins.seeds(numbers).tobytes())
+
+    assert lab.send([answer(sorted([*others[1:], audited[0]]))]) == {}
+    assert not lab.store.devices().cause.any()
+    talker.ready()
+    talker.talk(talker.report(5, 1.0))
+    assert talker.finish()["accepted"] == 5
+    talker.talk(talker.report(60, 1.0))
+    while talker.coins._batches[-1].first <= talker.coins._approved:
+        talker.talk()
+    batch = talker.coins._batches[-1]
+    numbers = list(batch.numbers)
+    assert lab.send([answer([*numbers[:7], numbers[6]])]) == {"coin": 1}, "a number twice"
+
+
 def test_a_wrong_opening_exposes_the_device(make_lab: MakeLab) -> None:
     lab = make_lab(verified(harmony_profile(4)), devices=1)
     talker = Talker(lab)

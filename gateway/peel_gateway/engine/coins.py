@@ -48,7 +48,16 @@ from peel_gateway.screening.decode_context import DecodeContext
 from peel_gateway.screening.layers import OPEN
 from peel_gateway.storage.store import Transaction
 
-__all__ = ["CoinDesk", "Recalled", "codeword_of", "coin_receipt", "masked_answers", "reserve", "runs_of"]
+__all__ = [
+    "CoinDesk",
+    "Recalled",
+    "answers_another_audit",
+    "codeword_of",
+    "coin_receipt",
+    "masked_answers",
+    "reserve",
+    "runs_of",
+]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -242,11 +251,19 @@ class CoinDesk:
             for place in range(BATCH_NUMBERS)
             if batch.audit >> place & 1
         ]
-        made = coin_roots(self._names(profile, devices, numbers), np.ascontiguousarray(seeds))
+        seeds = np.ascontiguousarray(seeds)
+        made = coin_roots(self._names(profile, devices, numbers), seeds)
         right = (made == np.frombuffer(b"".join(committed), np.uint8).reshape(-1, ROOT_BYTES)).all(axis=1)
-        for (at, device, batch), fits in zip(asked, right.reshape(-1, profile.audits).all(axis=1), strict=True):
+        fitting = right.reshape(-1, profile.audits).all(axis=1)
+        for place, ((at, device, batch), fits) in enumerate(zip(asked, fitting, strict=True)):
             if not fits:
-                verdicts[at] = Verdict.COIN
+                names = self._names(
+                    profile, np.full(BATCH_NUMBERS, device, np.uint32), np.arange(batch.first, batch.last + 1)
+                )
+                roots = np.frombuffer(stored[device, batch.first], np.uint8).reshape(-1, ROOT_BYTES)
+                given = seeds[profile.audits * place : profile.audits * (place + 1)]
+                if not answers_another_audit(names, roots, given):
+                    verdicts[at] = Verdict.COIN
                 continue
             state = self._devices[device]
             if state.waiting is batch:
@@ -438,6 +455,26 @@ def _headers(profile: int, devices: npt.NDArray[np.uint32], numbers: Ints, kind:
     names = coin_names(profile, devices, numbers, 2, 1, 2)
     front = np.tile(np.array([0x10, kind], np.uint8), (len(devices), 1))
     return np.ascontiguousarray(np.concatenate([front, names[:, :14]], axis=1))
+
+
+def answers_another_audit(names: Bytes, roots: Bytes, seeds: Bytes) -> bool:
+    """Return whether seeds are those of other numbers of a batch than the audited ones, in ascending order.
+
+    Such an answer contradicts nothing. A restored gateway may have lost a batch with its audit. If the commitment and the answer to
+    that audit arrive again, the gateway asks for another audit of the same batch.
+
+    Parameters
+    ----------
+    names : uint8, shape (32, 20)
+        The names of the coins of the batch.
+    roots : uint8, shape (32, 16)
+        The committed roots.
+    seeds : uint8, shape (a, 16)
+        The revealed seeds.
+    """
+    made = coin_roots(np.tile(names, (len(seeds), 1)), np.repeat(seeds, len(names), axis=0))
+    which, places = np.nonzero((made.reshape(len(seeds), len(names), ROOT_BYTES) == roots).all(axis=2))
+    return which.tolist() == list(range(len(seeds))) and bool((np.diff(places) > 0).all())
 
 
 def masked_answers(profile: Profile, unit: Ints, column: Ints, sign: Ints) -> Ints:
