@@ -8,6 +8,7 @@ estimate them. A profile has many attributes of one kind, all with the same trut
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from peel_core import Profile, make_profile
 from peel_core.hashing import hashed
 from peel_gateway.estimation.distribution import distributions
 from peel_gateway.estimation.estimate import estimates
-from peel_gateway.estimation.statistics import Reports, Statistics, equal_devices, equal_reports
+from peel_gateway.estimation.statistics import Reports, Statistics, equal_devices, equal_reports, over_devices
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.queries.estimates import Tag
@@ -106,6 +107,39 @@ def test_means_and_shares_above(name: str, kind: str) -> None:
         for _ in range(SIGN_ROUNDS)
     ]
     assert np.mean(covered, axis=0).min() >= LEAST
+
+
+@pytest.mark.parametrize("kind", ["mean", "category"])
+@pytest.mark.parametrize("name", [*FLEETS, "twenty devices at four rates"])
+def test_means_over_devices_with_verified_coins(name: str, kind: str) -> None:
+    """Devices weigh pro rata. The truth is the mean of the readings under the same weights."""
+    rng = np.random.default_rng(27)
+    counts, means = FLEETS.get(name, ([60, 30, 15, 2] * 5, [0.1, 0.9, 0.5, 1.0] * 5))
+    reports, readings = np.array(counts), np.array(means, np.float64)
+    if kind == "category":
+        readings = np.round(readings)
+    keys = {"low": 0, "high": 1} if kind == "mean" else {"categories": ["no", "yes"]}
+    questions = SIGNS if kind == "mean" else CHOICES
+    profile = replace(profile_of(questions, kind=kind, **keys), offline=3600)
+    keep = profile.blocks[0].true_share
+    chance = np.repeat((1 + (2 * readings - 1) * keep)[:, None] / 2, questions, axis=1)
+    asked = np.repeat(reports[:, None], questions, axis=1)
+    typical = np.sort(reports)[len(reports) // 2]
+    truth = np.average(readings, weights=np.minimum(reports, 2 * typical))
+    covered = []
+    for _ in range(SIGN_ROUNDS if kind == "mean" else CHOICE_ROUNDS):
+        tallies = signs(profile, asked, chance, rng)
+        if kind == "category":  # yes is the second cell of its question, no the first
+            no = table(tallies.device, 2 * tallies.index, tallies.minus, 0 * tallies.minus)
+            yes = table(tallies.device, 2 * tallies.index + 1, tallies.plus, 0 * tallies.plus)
+            tallies = DeviceTallyTable(
+                *(np.concatenate(pair) for pair in zip(*(vars(each).values() for each in (no, yes)), strict=True))
+            )
+        held = Reports.of(profile, tallies.device, tallies.index, tallies.plus, tallies.minus)
+        found = held.statistics(over_devices(profile, held.report_counts))
+        of = slice(None) if kind == "mean" else slice(1, None, 2)
+        covered.append(covers(found, truth)[of].mean())
+    assert np.mean(covered) >= LEAST
 
 
 @pytest.mark.parametrize("total", [600, 20_000])

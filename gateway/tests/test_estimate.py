@@ -13,7 +13,7 @@ from lab import Lab, Makers
 from peel_core import derive_keys, encode_many, open_many
 from peel_core.batch import Keyring
 from peel_core.projection import reconstruct, reconstruction
-from peel_gateway.estimation.estimate import Choice, anonymous, estimates
+from peel_gateway.estimation.estimate import Choice, anonymous, changes, estimates
 from peel_gateway.mechanisms.harmony import plain_means
 from peel_gateway.model.tables import DeviceTallyTable
 from peel_gateway.queries.estimates import EstimateQuestion, estimate_tables
@@ -198,6 +198,27 @@ def test_a_mean_over_devices_is_not_one_over_reports(profiles: Makers) -> None:
     assert held.published.within.value == pytest.approx(5 + 5 * (0.25 * -0.8 + 0.75 * 0.6), abs=0.05)
     assert (held.published.influence_share, held.published.influence_device) == (pytest.approx(0.25), 1)
     assert equal.published.within.value == pytest.approx(row.over_devices.within.value)
+
+
+def test_with_verified_coins_devices_weigh_pro_rata(profiles: Makers) -> None:
+    """A device that fell silent after 10 good reports weighs a tenth of one with 100, and one with 3000 twice as much as those."""
+    profile = replace(profiles[0](4), offline=3600)
+    reports = np.array([10, *[100] * 6, 3000])
+    plus = np.array([10, *[50] * 6, 1500])
+    (row, *_) = estimate(profile, range(1, 9), 0, plus, reports - plus)
+    part = np.array([0.05, *[0.5] * 6, 1])
+    cap = profile.blocks[0].cap
+    assert row.over_devices.unclipped.value == pytest.approx(5 + 5 * cap * part[0] / part.sum())
+    assert row.over_devices.effective == pytest.approx(part.sum() ** 2 / (part**2 / reports).sum())
+    share = 1 / part.sum()
+    assert (row.over_devices.influence_share, row.over_devices.influence_device) == (pytest.approx(share), 8)
+    assert row.over_devices.influence == pytest.approx(10 * cap * share)
+    span = tallies(range(1, 9), 0, plus, reports - plus)
+    (change, *_) = changes(profile, span, span, known=True)
+    assert change.over_devices is not None
+    assert change.over_devices.before.value == change.over_devices.after.value == row.over_devices.within.value
+    once = estimate(profiles[0](4), range(1, 9), 0, plus, reports - plus)[0]
+    assert once.over_devices.unclipped.value == pytest.approx(5 + 5 * cap / 8), "other coins: each device once"
 
 
 @pytest.mark.parametrize("kind", [0, 1])

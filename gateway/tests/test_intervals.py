@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 from lab import chances_of
 
-from peel_gateway.estimation.statistics import ReportCounts, capped, equal_devices, weighing
+from peel_gateway.estimation.statistics import ReportCounts, capped, equal_devices, pro_rata, weighing
 from peel_gateway.mechanisms.intervals import Triple, Weighing, chance_interval, difference_interval, wilson
 
 Floats = npt.NDArray[np.float64]
@@ -107,10 +107,11 @@ FLEETS = {
 
 
 def weighings(reports: list[int]) -> Iterator[tuple[ReportCounts, Floats]]:
-    """Means over devices, and over reports under two caps."""
+    """Means over devices, equal and pro rata, and over reports under two caps."""
     devices = len(reports)
     report_counts = ReportCounts(np.arange(devices), np.zeros(devices, np.int64), np.array(reports), 1)
     yield report_counts, equal_devices(report_counts)
+    yield report_counts, pro_rata(report_counts)
     yield report_counts, capped(report_counts, 0.05)
     yield report_counts, capped(report_counts, 0.3)
 
@@ -288,15 +289,16 @@ MOVES: list[tuple[Callable[[int], list[float]], Callable[[int], list[float]]]] =
 """Mean readings of the devices in both spans, from 0 to 1."""
 
 
+@pytest.mark.parametrize("kind", [0, 1], ids=["equal", "pro rata"])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_intervals_of_a_change_over_devices_cover(profiles: Makers, epsilon: float) -> None:
-    """Devices weigh the same, so their reports weigh differently, and differently in both spans."""
+def test_intervals_of_a_change_over_devices_cover(profiles: Makers, epsilon: float, kind: int) -> None:
+    """Reports of devices weigh differently, and differently in both spans."""
     rng = np.random.default_rng(11)
     chances = chances_of(profiles[0](4, epsilon=epsilon))
     for spans in SPANS:
         for moves in MOVES:
             (before, first, one), (after, second, other) = (
-                _over_devices(rng, np.array(reports), np.array(reading(len(reports))), chances)
+                _over_devices(rng, np.array(reports), np.array(reading(len(reports))), chances, kind)
                 for reports, reading in zip(spans, moves, strict=True)
             )
             low, high = difference_interval(before, after, 0.5 / (one.effective + other.effective))
@@ -305,8 +307,8 @@ def test_intervals_of_a_change_over_devices_cover(profiles: Makers, epsilon: flo
 
 
 def _over_devices(
-    rng: np.random.Generator, reports: npt.NDArray[np.int64], readings: Floats, chances: tuple[float, float]
+    rng: np.random.Generator, reports: npt.NDArray[np.int64], readings: Floats, chances: tuple[float, float], kind: int
 ) -> tuple[Triple, float, Weighing]:
-    report_counts, weights = next(weighings(reports.tolist()))
+    report_counts, weights = list(weighings(reports.tolist()))[kind]
     weighed = weighing(report_counts, weights)
     return *_drawn(rng, reports, readings, chances, weights, weighed), weighed

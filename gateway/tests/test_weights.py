@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from peel_gateway.estimation.statistics import ReportCounts, capped, equal_devices, equal_reports, largest, weighing
+from peel_gateway.estimation.statistics import (
+    ReportCounts,
+    capped,
+    equal_devices,
+    equal_reports,
+    largest,
+    pro_rata,
+    weighing,
+)
 
 COUNTS = st.lists(st.integers(1, 10_000), min_size=1, max_size=40)
 
@@ -55,6 +63,47 @@ def test_caps_by_hand() -> None:
     assert held.reports * capped(held, 0.01) == pytest.approx([100, 100, 100])
 
 
+def parts(counts: list[int]) -> list[float]:
+    """Return the weights of whole devices in a mean over devices, pro rata."""
+    held = report_counts(counts)
+    return list((held.reports * pro_rata(held)).tolist())
+
+
+def test_a_device_weighs_by_its_reports_up_to_twice_the_median() -> None:
+    assert parts([60, 60, 60, 5, 60]) == pytest.approx([1 / 2, 1 / 2, 1 / 2, 1 / 24, 1 / 2])
+    assert parts([10, 10, 10, 19, 20, 21, 1000]) == pytest.approx([*[10 / 38] * 3, 1 / 2, 20 / 38, 21 / 38, 1])
+    assert parts([10, 30]) == pytest.approx([1 / 6, 1 / 2]), (
+        "of two medians the upper one: one slow device of two is not it"
+    )
+    assert parts([7]) == [0.5]
+
+
+@given(COUNTS)
+def test_no_device_weighs_much_more_than_half_of_the_fleet_does(counts: list[int]) -> None:
+    """Half of the devices have at least the median, so a device has at most four times an even share."""
+    part = np.array(parts(counts))
+    assert part.max() / part.sum() <= 2 / ((len(counts) + 1) // 2 + 1) + 1e-12
+    order = np.argsort(counts, kind="stable")
+    assert (np.diff(part[order]) >= -1e-12).all(), "more reports never weigh less"
+
+
+@given(COUNTS, st.integers(2, 50))
+def test_a_slower_fleet_has_the_same_weights(counts: list[int], times: int) -> None:
+    assert parts([times * count for count in counts]) == pytest.approx(parts(counts))
+
+
+@given(COUNTS, COUNTS)
+def test_questions_weigh_pro_rata_one_by_one(some: list[int], others: list[int]) -> None:
+    both = pro_rata(report_counts(some, others))
+    assert both.tolist() == [*pro_rata(report_counts(some)), *pro_rata(report_counts(others))]
+
+
+def test_questions_without_reports_take_no_part() -> None:
+    held = ReportCounts(np.array([1, 2]), np.array([1, 1]), np.array([4, 6]), 4)
+    assert pro_rata(held).tolist() == [1 / 12, 1 / 12]
+    assert pro_rata(ReportCounts(*(np.zeros(0, np.int64),) * 3, 2)).tolist() == []
+
+
 def exact_doubt(counts: list[int]) -> Fraction:
     """Return the doubt of a mean over devices in exact arithmetic; each report of a device with n reports weighs 1/n."""
     one, two, three, four = (sum(Fraction(1, count ** (power - 1)) for count in counts) for power in (1, 2, 3, 4))
@@ -96,7 +145,7 @@ def test_no_sum_overflows_where_counts_are_as_large_as_they_can_be(counts: list[
         parts = held.reports * weights
         assert (weights > 0).all() and (weights <= 1).all()
         assert parts.max() <= max(cap, 1 / MANY_DEVICES) * parts.sum() * (1 + 1e-9)
-        for each in (weights, equal_reports(held), equal_devices(held)):
+        for each in (weights, equal_reports(held), equal_devices(held), pro_rata(held)):
             effective = weighing(held, each).effective
             assert 0 < effective[0] <= sum(held.reports.tolist()) * (1 + 1e-9)
             assert 0 < largest(held, each).share[0] <= 1

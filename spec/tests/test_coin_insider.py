@@ -44,21 +44,35 @@ def test_other_coins() -> None:
 
 @pytest.mark.parametrize(("reports", "most"), [(1, 1.6), (5, 1.0771), (20, 1.0024)])
 def test_keeping_back_a_group_of_fair_tables(reports: int, most: float) -> None:
-    assert pausing(HARMONY, reports, reports, pro_rata=True, keep_back=True) == pytest.approx(most, abs=5e-5)
+    assert pausing(HARMONY, reports, reports, full=reports, keep_back=True).harm == pytest.approx(most, abs=5e-5)
 
 
 @pytest.mark.parametrize(("group", "gain"), [(1, 1.85), (5, 1.29), (10, 1.13)])
 def test_pausing_inside_a_bucket_of_twenty(group: int, gain: float) -> None:
     """If a bucket were challenged in parts, an insider could pause after a good one."""
-    assert round(pausing(HARMONY, 20, group, pro_rata=False), 2) == gain
-    assert pausing(HARMONY, 20, group, pro_rata=True) == pytest.approx(1)
+    assert round(pausing(HARMONY, 20, group, full=1).harm, 2) == gain
+    assert pausing(HARMONY, 20, group, full=20).harm == pytest.approx(1)
 
 
 def test_pausing_across_buckets_in_a_mean_over_devices() -> None:
-    assert round(pausing(HARMONY, 60, 5, pro_rata=False), 2) == 1.37
-    assert round(pausing(HARMONY, 60, 5, pro_rata=False, keep_back=True), 2) == 1.45
-    assert pausing(HARMONY, 60, 5, pro_rata=True) == pytest.approx(1)
-    assert pausing(HARMONY, 60, 5, pro_rata=True, keep_back=True) < 1.01
+    """He gains if each device counts once, and nothing if it counts in proportion to at least as many reports as he can send."""
+    assert round(pausing(HARMONY, 60, 5, full=1).harm, 2) == 1.37
+    assert round(pausing(HARMONY, 60, 5, full=1, keep_back=True).harm, 2) == 1.45
+    for full in (60, 120):
+        assert pausing(HARMONY, 60, 5, full=full).harm == pytest.approx(1)
+        assert pausing(HARMONY, 60, 5, full=full, keep_back=True).harm < 1.01
+
+
+@pytest.mark.parametrize("group", [1, 5, 7, 20])
+def test_where_no_report_is_above_the_full_weight_a_mean_over_devices_is_one_over_reports(group: int) -> None:
+    best = pausing(HARMONY, 20, group, full=40, keep_back=True, forge=True)
+    assert best.harm == pytest.approx(float(harm(HARMONY, 20, group)))
+
+
+def test_a_full_weight_at_the_promise_itself_is_not_enough() -> None:
+    """The number of reports about one question varies. Beyond the full weight an insider stops whenever his mean is best."""
+    assert pausing(HARMONY, 80, 5, full=60, keep_back=True, forge=True).harm > 1.05
+    assert pausing(HARMONY, 80, 5, full=120, keep_back=True, forge=True).harm < 1.02
 
 
 @pytest.mark.parametrize("reports", LENGTHS)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_core import Profile, Statistic
-from peel_gateway.estimation.statistics import Bounds, Reports, Statistics, capped, change, equal_devices
+from peel_gateway.estimation.statistics import Bounds, Reports, Statistics, capped, change, over_devices
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.tables import DeviceTallyTable, TallyTable
 
@@ -52,7 +52,7 @@ class Figure:
     """One way to estimate one thing."""
 
     over: str
-    """`REPORTS`: each report counts once, up to its device's cap. `DEVICES`: each device counts once."""
+    """`REPORTS`: each report counts once, up to its device's cap. `DEVICES`: each device counts once, with verified coins pro rata."""
     within: Interval
     """Within the range of what is possible: this is the one to use."""
     unclipped: Interval
@@ -251,8 +251,8 @@ def changes(
     n_before, n_after = (each.sums(each.report_counts.reports) for each in reports)
     first, second = (each.statistics(capped(each.report_counts, share_cap)) for each in reports)
     over_reports = _differences(profile, first, second)
-    over_devices = (
-        _differences(profile, *(each.statistics(equal_devices(each.report_counts)) for each in reports))
+    by_device = (
+        _differences(profile, *(each.statistics(over_devices(profile, each.report_counts)) for each in reports))
         if known
         else None
     )
@@ -262,7 +262,7 @@ def changes(
             n_before=int(n_before[i]),
             n_after=int(n_after[i]),
             over_reports=over_reports(i),
-            over_devices=over_devices(i) if over_devices else None,
+            over_devices=by_device(i) if by_device else None,
         )
         for i in (choice or Choice()).statistics(profile, second.unclipped.value).tolist()
     ]
@@ -320,7 +320,9 @@ class _Bucket:
     def _estimates(self, chosen: Ints) -> Iterator[Estimate]:
         n, total = (reports.sums(reports.report_counts.reports) for reports in (self._stay, self._all))
         devices = self._stay.sums(np.ones_like(self._stay.report_counts.reports))
-        by_device = self._stay.statistics(equal_devices(self._stay.report_counts)) if self._known else None
+        by_device = None
+        if self._known:
+            by_device = self._stay.statistics(over_devices(self._profile, self._stay.report_counts))
         plain = self._stay.plain(self._n, self._equal)
         for i in chosen.tolist():
             about = self._profile.statistics[i]
@@ -340,6 +342,7 @@ class _Bucket:
     def _statistic(self, over: str, statistics: Statistics, i: int, extent: tuple[float, float]) -> Figure:
         within, unclipped = _interval(statistics.bounds, i), _interval(statistics.unclipped, i)
         said = self._known and within.value is not None
+        differ = over == REPORTS or self._profile.verified
         return Figure(
             over=over,
             within=within,
@@ -347,7 +350,7 @@ class _Bucket:
             effective=float(statistics.effective[i]) if within.value is not None else 0.0,
             influence=float(statistics.influence[i]) if said else None,
             influence_share=float(statistics.share[i]) if said else None,
-            influence_device=int(statistics.device[i]) if said and over == REPORTS else None,
+            influence_device=int(statistics.device[i]) if said and differ else None,
             edge=_edge(within, unclipped, extent),
         )
 

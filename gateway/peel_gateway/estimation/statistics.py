@@ -35,6 +35,8 @@ __all__ = [
     "equal_devices",
     "equal_reports",
     "largest",
+    "over_devices",
+    "pro_rata",
     "weighing",
 ]
 
@@ -93,6 +95,36 @@ def equal_reports(report_counts: ReportCounts) -> Floats:
 def equal_devices(report_counts: ReportCounts) -> Floats:
     """Weights for a mean over devices: each device counts once, whatever it has reported."""
     return 1 / report_counts.reports
+
+
+_FULL_WEIGHT = 2
+"""A device weighs fully from this many times the median device's reports on."""
+
+
+def pro_rata(report_counts: ReportCounts) -> Floats:
+    """Weights for a mean over devices in which a device with few reports weighs in proportion to them.
+
+    A device with n reports counts like min(n, t) / t, where t is twice the median of the devices with reports about the question (the
+    upper one of two medians). A device that falls silent after good reports then gains nothing: its sum stays as it is, and does not
+    become the mean of a full device. `docs/verified-coins.md` has the figures.
+
+    The median is among honest devices unless half of the fleet colludes. The factor of 2 leaves room for chance: the number of reports
+    about one question varies, and a device beyond t could stop whenever its mean is best.
+    """
+    order = np.lexsort((report_counts.reports, report_counts.question))
+    devices = np.bincount(report_counts.question, minlength=report_counts.questions)
+    middle = np.cumsum(devices) - devices + devices // 2  # a question without devices is not looked up
+    typical = np.append(report_counts.reports[order], 0)[middle]
+    return np.asarray(1 / np.maximum(report_counts.reports, _FULL_WEIGHT * typical[report_counts.question]))
+
+
+def over_devices(profile: Profile, report_counts: ReportCounts) -> Floats:
+    """Weights for a profile's mean over devices.
+
+    With verified coins an insider knows each outcome before anybody else and may stop at the best time, so devices weigh pro rata. Other
+    coins can be biased by as much without stopping, so slow devices keep their full weight there.
+    """
+    return pro_rata(report_counts) if profile.verified else equal_devices(report_counts)
 
 
 def capped(report_counts: ReportCounts, cap: float) -> Floats:

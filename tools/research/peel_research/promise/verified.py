@@ -11,13 +11,33 @@ Harm is in units of a liar's harm per report, as in `peel_tools.planning.arena`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from math import comb
 from typing import Any
 
-__all__ = ["HARMONY", "HASHING", "KRR", "Coin", "figures", "harm", "pausing"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["HARMONY", "HASHING", "KRR", "SILENT", "Coin", "Policy", "figures", "harm", "over_devices", "pausing"]
+
+SILENT = -1
+"""In a policy: send nothing more."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The best play in a mean over devices. Arrays are by counted reports, then by how many of them show the wanted symbol."""
+
+    harm: float
+    """Its expected harm over a liar's."""
+    plan: dict[int, npt.NDArray[np.int64]]
+    """The tables to forge for the next group, or `SILENT`."""
+    worth: dict[int, npt.NDArray[np.float64]]
+    """The expected harm from here on, all that counted included."""
+    silent: dict[int, npt.NDArray[np.float64]]
+    """The harm if nothing more counts."""
+
 
 BATCH = 32
 AUDITS = 8
@@ -77,7 +97,7 @@ def harm(coin: Coin, reports: int, group: int = 1) -> Fraction:
     """Return the best expected harm per report over a liar's, for so many reports in challenge groups of `group` reports.
 
     Each report has its number in a batch of its own: several forged tables in one batch are found with a higher probability.
-    Reports that never count do no harm. In a mean over devices this is the harm with pro rata weights.
+    Reports that never count do no harm.
     """
 
     later = Fraction(0)
@@ -100,29 +120,47 @@ def _fair(coin: Coin, reports: int) -> Iterator[tuple[Fraction, Fraction]]:
         yield wanted * coin.gain + others * coin.loss, chance
 
 
-def pausing(coin: Coin, reports: int, group: int, *, pro_rata: bool, keep_back: bool = False) -> float:
-    """Return the harm in a mean over devices of an insider with fair tables, who falls silent after a group of his choice.
+def pausing(coin: Coin, reports: int, group: int, *, full: int, keep_back: bool = False, forge: bool = False) -> Policy:
+    """Return the best play in a mean over devices of an insider who may fall silent after any group.
 
-    With `pro_rata` a device weighs by its share of the promised reports; without, a device with few reports weighs as much as any.
-    With `keep_back` he may also keep back the last challenged group.
+    A device with n reports counts like min(n, full) / full; with `full` = 1 each device counts once. The liar that he is compared with
+    sends all reports. With `keep_back` he may also keep back the last challenged group, with `forge` he forges tables, one per batch.
     """
-    gain, loss = float(coin.gain), float(coin.loss)
-    outcomes = {size: [float(p) for _, p in _fair(coin, size)] for size in {group, reports % group} - {0}}
+    ends = [*range(0, reports, group), reports]
+    liar = min(reports, full) / full
+    best = Policy(0.0, {}, {}, {})
+    for at, counted in reversed(list(enumerate(ends))):
+        wanted = np.arange(counted + 1)
+        silent = (wanted * float(coin.gain) + (counted - wanted) * float(coin.loss)) / max(counted, full) / liar
+        worth, plan = silent.copy(), np.full(counted + 1, SILENT)
+        more = ends[at + 1] - counted if counted < reports else 0
+        for forged in range(more + 1 if forge else 1) if more else ():
+            passed = float(coin.unaudited) ** forged
+            value = (1 - passed) * silent
+            for shown, (_, chance) in enumerate(_fair(coin, more - forged)):
+                then = best.worth[counted + more][wanted + shown + forged]
+                value += passed * float(chance) * (np.maximum(then, silent) if keep_back else then)
+            better = value > worth + 1e-12
+            worth, plan = np.where(better, value, worth), np.where(better, forged, plan)
+        best.plan[counted], best.worth[counted], best.silent[counted] = plan, worth, silent
+    return replace(best, harm=float(best.worth[0][0]))
 
-    @cache
-    def best(counted: int, wanted: int) -> float:
-        total = wanted * gain + (counted - wanted) * loss
-        silent = total / (reports if pro_rata else counted) if counted else 0.0
-        size = min(group, reports - counted)
-        if not size:
-            return silent
-        going_on = sum(
-            p * max(best(counted + size, wanted + more), silent if keep_back else float("-inf"))
-            for more, p in enumerate(outcomes[size])
-        )
-        return max(silent, going_on) if counted else going_on
 
-    return best(0, 0)
+def over_devices() -> dict[str, float]:
+    """Return the figures about means over devices. Each device has 60 reports about the target, in time buckets of 5.
+
+    An insider who may send more can fill the capacity of the buckets: 6 each. A fleet is slow if its devices send a fifth of their quota.
+    """
+
+    def worst(typical: int, most: int, *groups: int, weigh: int = 2) -> float:
+        full = max(1, weigh * typical)
+        return max(pausing(HARMONY, most, group, full=full, keep_back=True, forge=True).harm for group in groups)
+
+    return {
+        "over_devices_n60": round(max(worst(60, 60, 1, 5), worst(60, 72, 1, 6)), 4),
+        "over_devices_n60_slow_fleet": round(max(worst(12, 60, 1, 5), worst(12, 72, 1, 6)), 4),
+        "over_devices_n60_equal_weights": round(worst(60, 60, 1, 5, weigh=0), 4),
+    }
 
 
 def figures() -> dict[str, Any]:
@@ -135,5 +173,5 @@ def figures() -> dict[str, Any]:
             | {f"bucket_n{n}": round(float(harm(coin, n, group=n)), 4) for n in LENGTHS}
             for name, coin in coins.items()
         },
-        "over_devices_n60": round(float(max(harm(HARMONY, 60), harm(HARMONY, 60, group=5))), 4),
+        **over_devices(),
     }

@@ -23,12 +23,12 @@ from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.decode_context import TimesFromDicts
 from peel_gateway.storage.sqlite.store import SqliteStore
 
-__all__ = ["honest", "malicious_gateway_excess"]
+__all__ = ["BUCKET_SECONDS", "Fleet", "figures", "honest", "malicious_gateway_excess"]
 
 _FLEET = "promise"
 _MASTER = b"p" * 32
 _START = 1_700_000_000.0
-_BUCKET_SECONDS = 300
+BUCKET_SECONDS = 300
 _PER_BUCKET = 24
 _LOST = 0.05
 """The part of payloads that the network loses, in each direction; another part comes twice."""
@@ -38,14 +38,14 @@ def _profile() -> Profile:
     seed, _ = search_seed(48, 4)
     attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(4)]
     head = {"name": "promise", "epsilon": 1, "seed": seed, "quota": 600, "period": 3600}
-    return make_profile({**head, "verify": True, "offline": 360, "bucket": _BUCKET_SECONDS, "attribute": attributes})
+    return make_profile({**head, "verify": True, "offline": 360, "bucket": BUCKET_SECONDS, "attribute": attributes})
 
 
-class _Fleet(TimesFromDicts):
+class Fleet(TimesFromDicts):
     """Devices, their keys, and an engine with a clock that the test sets."""
 
-    def __init__(self, folder: Path, devices: int) -> None:
-        self.profile = _profile()
+    def __init__(self, folder: Path, devices: int, profile: Profile | None = None) -> None:
+        self.profile = profile or _profile()
         ids = np.arange(1, devices + 1, dtype=np.uint32)
         self.keys = derive_keys(_MASTER, _FLEET, ids, 1, bytes(16))
         root = challenge_root(_MASTER, _FLEET)
@@ -54,7 +54,12 @@ class _Fleet(TimesFromDicts):
         self.enrolled = dict.fromkeys(ids.tolist(), _START)
         self.issued = {}
         self.now = _START
-        self.store = SqliteStore(folder / "promise.sqlite", bucket_seconds=_BUCKET_SECONDS)
+        self.file = folder / "promise.sqlite"
+        self.start()
+
+    def start(self) -> None:
+        """Open the database and begin to work, as a gateway does."""
+        self.store = SqliteStore(self.file, bucket_seconds=BUCKET_SECONDS)
         self.engine = Engine(self.store, clock=lambda: Reading(round(self.now * 1000), 1, round(self.now * 1000)))
         self.engine.load(self)
 
@@ -64,7 +69,7 @@ class _Honest:
     coins: CoinDevice
     outbox: dict[int, bytes]
 
-    def report(self, fleet: _Fleet, count: int, chance: np.random.Generator) -> None:
+    def report(self, fleet: Fleet, count: int, chance: np.random.Generator) -> None:
         numbers = list(self.coins.free())[:count]
         if not numbers:
             return
@@ -94,7 +99,7 @@ def honest(reports: int, devices: int = 200, seed: int = 1) -> dict[str, int]:
     """Let honest devices report through a network that loses, repeats and reorders. Return counts of reports and exposed devices."""
     chance = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
-        fleet = _Fleet(Path(folder), devices)
+        fleet = Fleet(Path(folder), devices)
         fleet_devices = [
             _Honest(CoinDevice(fleet.profile, at + 1, fleet.keys.of([at]), random=chance.bytes), {})
             for at in range(devices)
@@ -105,13 +110,13 @@ def honest(reports: int, devices: int = 200, seed: int = 1) -> dict[str, int]:
                 each.report(fleet, _PER_BUCKET, chance)
             for _ in range(4):
                 counted += _deliver(fleet, fleet_devices, chance)
-                fleet.now += _BUCKET_SECONDS / 4
+                fleet.now += BUCKET_SECONDS / 4
         exposed = int((fleet.store.devices().cause != 0).sum())
         fleet.store.close()
     return {"honest_reports": counted, "honest_exposed": exposed}
 
 
-def _deliver(fleet: _Fleet, devices: Sequence[_Honest], chance: np.random.Generator) -> int:
+def _deliver(fleet: Fleet, devices: Sequence[_Honest], chance: np.random.Generator) -> int:
     payloads = [payload for each in devices for payload in each.payloads()]
     times = chance.choice([0, 1, 2], len(payloads), p=[_LOST, 1 - 2 * _LOST, _LOST])
     sent = [payload for payload, count in zip(payloads, times.tolist(), strict=True) for _ in range(count)]
