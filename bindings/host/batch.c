@@ -289,3 +289,18 @@ int peel_batch_receipts(uint8_t *out, size_t *failed, const uint32_t *devices, c
   }
   return PEEL_OK;
 }
+
+int peel_batch_coin_receipts(uint8_t *out, size_t *failed, const uint32_t *devices, const uint8_t *receipt_keys, const uint64_t *upto,
+                             const peel_run *runs, const uint64_t *run_ends, const peel_coin_fields *fields, const peel_run *asked,
+                             const uint64_t *asked_ends, size_t count) {
+  uint64_t start = 0, asked_start = 0;
+  for (size_t i = 0; i < count; start = run_ends[i], asked_start = asked_ends[i], i++) {
+    size_t mine = (size_t)(run_ends[i] - start), of = (size_t)(asked_ends[i] - asked_start);
+    *failed = i;
+    int size = peel_coin_receipt_write(out, PEEL_COIN_RECEIPT_BYTES(mine, of), receipt_keys + 16 * i, devices[i], upto[i], runs + start,
+                                       mine, fields + i, asked + asked_start);
+    if (size < 0) return size;
+    out += size;
+  }
+  return PEEL_OK;
+}

@@ -92,4 +92,10 @@ void peel_batch_derive(uint8_t *seal_keys, uint8_t *index_keys, uint8_t *receipt
 int peel_batch_receipts(uint8_t *out, size_t *failed, const uint32_t *devices, const uint8_t *receipt_keys, const uint64_t *upto,
                         const peel_run *runs, const uint64_t *run_ends, size_t count);
 
+/* Write the receipts of count devices with verified coins, likewise (SPEC section 13.3). The runs of the challenge of device i are
+ * asked[asked_ends[i-1] .. asked_ends[i]], as many as fields[i] says. */
+int peel_batch_coin_receipts(uint8_t *out, size_t *failed, const uint32_t *devices, const uint8_t *receipt_keys, const uint64_t *upto,
+                             const peel_run *runs, const uint64_t *run_ends, const peel_coin_fields *fields, const peel_run *asked,
+                             const uint64_t *asked_ends, size_t count);
+
 #endif

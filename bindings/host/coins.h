@@ -27,6 +27,11 @@ void peel_coins_verify(int8_t *outcomes, const uint8_t *roots, const uint8_t *na
 /* Compute the indices that challenges pick: one seed of 16 bytes, number and size of the table for each. */
 void peel_coins_indices(uint8_t *indices, const uint8_t *challenge_seeds, const uint64_t *numbers, const uint8_t *sizes, size_t count);
 
+/* Compute the seeds of count challenges (SPEC section 13.5). Challenge i is the one with this count of its device, about the reports
+ * ends[i-1] .. ends[i], in 23 bytes each: number, root and masked answer. */
+void peel_coins_challenges(uint8_t *seeds, const uint8_t challenge_key[16], const uint32_t *devices, const uint32_t *counts,
+                           const uint8_t *reports, const uint64_t *ends, size_t count);
+
 /* Choose the audits of count commitments (SPEC section 13.5): headers of 16 bytes, roots of 512, and how many numbers to audit. */
 void peel_coins_audits(uint32_t *bitmaps, const uint8_t challenge_key[16], const uint8_t *headers, const uint8_t *roots,
                        const uint8_t *audits, size_t count);

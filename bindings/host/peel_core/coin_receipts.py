@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Receipts with coin fields (SPEC section 13.3), for devices with a verified profile."""
+"""Receipts with coin fields (SPEC section 13.3), for devices with a verified profile: written in batches or one by one, read one by one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from peel_core._core import ffi, lib
 from peel_core.errors import check
+from peel_core.keyring import pointer
 from peel_core.keys import KEY_BYTES
-from peel_core.receipts import MAX_RUNS, Receipt
+from peel_core.receipts import MAX_RUNS, Receipt, Settled, split_receipts
 
-__all__ = ["MAX_CHALLENGE_RUNS", "CoinReceipt", "read_coin_receipt", "write_coin_receipt"]
+__all__ = ["MAX_CHALLENGE_RUNS", "CoinReceipt", "read_coin_receipt", "write_coin_receipt", "write_coin_receipts"]
 
 MAX_CHALLENGE_RUNS = int(lib.PEEL_MAX_CHALLENGE_RUNS)
+_BARE_BYTES = 41 + int(lib.PEEL_TAG_BYTES)
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,78 @@ def write_coin_receipt(receipt_key: bytes, device: int, content: CoinReceipt) ->
         out, len(out), receipt_key, device, settled, _run_array(runs), len(runs), fields, _run_array(content.challenge)
     )
     return bytes(ffi.buffer(out, check(size, "receipt")))
+
+
+_FIELDS = np.dtype(
+    [
+        ("era", "u1", 8),
+        ("approved", "<u8"),
+        ("audit_first", "<u8"),
+        ("audit", "<u4"),
+        ("opened", "<u4"),
+        ("challenge_runs", "<u4"),
+        ("challenge_seed", "u1", 16),
+    ],
+    align=True,
+)
+"""`peel_coin_fields`."""
+_SEED_BYTES, _RUN_BYTES = 16, 16
+
+
+def write_coin_receipts(
+    receipt_keys: NDArray[np.uint8],
+    device_ids: ArrayLike,
+    upto: ArrayLike,
+    runs: ArrayLike,
+    run_ends: ArrayLike,
+    *,
+    era: bytes,
+    approved: ArrayLike,
+    audit_first: ArrayLike,
+    audit: ArrayLike,
+    opened: ArrayLike,
+    challenges: Sequence[bytes],
+) -> list[bytes]:
+    """Return one receipt per device.
+
+    Parameters
+    ----------
+    receipt_keys, device_ids, upto, runs, run_ends
+        As `write_receipts` takes them.
+    approved, audit_first, audit, opened : shape (D,)
+        As in `CoinReceipt`.
+    challenges : sequence of bytes
+        The seed of each challenge, with the first and the last number of each run behind it, eight bytes each; empty without one.
+
+    Raises
+    ------
+    PeelError
+        If a receipt cannot contain the numbers; the message has its position.
+    """
+    assert _FIELDS.itemsize == ffi.sizeof("peel_coin_fields")
+    settled = Settled(device_ids, receipt_keys, upto, runs, run_ends)
+    fields = np.zeros(len(settled.counts), _FIELDS)
+    fields["era"] = np.frombuffer(era, np.uint8)
+    fields["approved"], fields["audit_first"], fields["audit"] = approved, audit_first, audit
+    fields["opened"] = opened
+    seeds = b"".join(challenge[:_SEED_BYTES].ljust(_SEED_BYTES, b"\0") for challenge in challenges)
+    fields["challenge_seed"] = np.frombuffer(seeds, np.uint8).reshape(-1, _SEED_BYTES)
+    asked = np.frombuffer(b"".join(challenge[_SEED_BYTES:] for challenge in challenges), np.uint8).copy()
+    counts = np.array([max(0, len(challenge) - _SEED_BYTES) // _RUN_BYTES for challenge in challenges], np.int64)
+    fields["challenge_runs"] = counts
+    sizes = _BARE_BYTES + 12 * settled.counts + np.where(counts > 0, 22 + 4 * counts, 0)
+    ends = np.cumsum(counts).astype(np.uint64)
+    out, failed = np.empty(int(sizes.sum()), np.uint8), ffi.new("size_t *")
+    code = lib.peel_batch_coin_receipts(
+        pointer("uint8_t", out),
+        failed,
+        *settled.pointers(),
+        ffi.cast("peel_coin_fields *", pointer("uint8_t", fields.view(np.uint8))),
+        ffi.cast("peel_run *", pointer("uint8_t", asked)),
+        pointer("uint64_t", ends),
+        len(sizes),
+    )
+    return split_receipts(out, sizes, code, failed[0])
 
 
 def read_coin_receipt(receipt_key: bytes, device: int, payload: bytes) -> CoinReceipt:

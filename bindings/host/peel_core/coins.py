@@ -32,6 +32,7 @@ __all__ = [
     "challenge_key",
     "challenge_root",
     "challenge_seed",
+    "challenge_seeds",
     "coin_names",
     "coin_roots",
     "coin_seeds",
@@ -51,6 +52,7 @@ COMMITMENT, AUDIT_ANSWER, OPENING = int(lib.PEEL_COMMITMENT), int(lib.PEEL_AUDIT
 """The types of messages."""
 _SEED_BYTES = 16
 ERA_BYTES = 8
+_REPORT_BYTES = 23
 _HEADER_BYTES = int(lib.PEEL_HEADER_BYTES)
 
 
@@ -274,17 +276,49 @@ def challenge_key(root: bytes, era: bytes) -> bytes:
     return hash_("peel/1 challenge key", _key(root) + era, KEY_BYTES)
 
 
+def challenge_seeds(
+    key: bytes, devices: ArrayLike, counts: ArrayLike, reports: NDArray[np.uint8], ends: ArrayLike
+) -> NDArray[np.uint8]:
+    """Return the seeds of challenges, shape (D, 16).
+
+    Parameters
+    ----------
+    devices, counts : shape (D,)
+        The device of each challenge, and its count among the challenges of the device, from 1.
+    reports : uint8, shape (N, 23)
+        Number (6 bytes), root (16) and masked answer (1) of each report, challenge by challenge, by number.
+    ends : shape (D,)
+        Where the reports of each challenge end.
+    """
+    ids, order = np.ascontiguousarray(devices, np.uint32), np.ascontiguousarray(counts, np.uint32)
+    stops = np.ascontiguousarray(ends, np.uint64)
+    if not len(ids) == len(order) == len(stops):
+        raise ValueError(f"{len(ids)} devices, {len(order)} counts and {len(stops)} ends do not fit together")
+    if len(stops) and (stops[-1] != len(reports) or np.any(stops[1:] < stops[:-1])):
+        raise ValueError(f"ends must ascend to {len(reports)}")
+    seeds = np.empty((len(ids), _SEED_BYTES), np.uint8)
+    lib.peel_coins_challenges(
+        pointer("uint8_t", seeds),
+        _key(key),
+        pointer("uint32_t", ids),
+        pointer("uint32_t", order),
+        pointer("uint8_t", _rows(reports, _REPORT_BYTES, len(reports), "reports")),
+        pointer("uint64_t", stops),
+        len(ids),
+    )
+    return seeds
+
+
 def challenge_seed(
     key: bytes, device: int, count: int, numbers: ArrayLike, roots: NDArray[np.uint8], masked: ArrayLike
 ) -> bytes:
     """Return the seed of a device's challenge number ``count`` about reports with these numbers (ascending), roots and d."""
     rows = len(roots)
-    reports = np.empty((rows, 23), np.uint8)
+    reports = np.empty((rows, _REPORT_BYTES), np.uint8)
     reports[:, :6] = _numbers(numbers, rows).astype("<u8").view(np.uint8).reshape(rows, 8)[:, :6]
     reports[:, 6:22] = _rows(roots, ROOT_BYTES, rows, "roots")
     reports[:, 22] = _bytes(masked, rows, "masked")
-    head = _key(key) + device.to_bytes(4, "little") + count.to_bytes(4, "little")
-    return hash_("peel/1 challenge", head + reports.tobytes(), _SEED_BYTES)
+    return challenge_seeds(key, [device], [count], reports, [rows]).tobytes()
 
 
 def seal_message(coin_key: bytes, kind: int, profile: int, device: int, number: int, body: bytes) -> bytes:

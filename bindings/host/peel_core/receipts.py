@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
 from peel_core.errors import PeelError, check
+from peel_core.keyring import pointer
 from peel_core.keys import KEY_BYTES
 
-__all__ = ["MAX_RUNS", "Receipt", "read_receipt", "write_receipts"]
+__all__ = ["MAX_RUNS", "Receipt", "Settled", "read_receipt", "split_receipts", "write_receipts"]
 
 MAX_RUNS = int(lib.PEEL_MAX_RECEIPT_RUNS)
 _BARE_BYTES = int(lib.PEEL_MAX_RECEIPT_BYTES) - 12 * MAX_RUNS
@@ -53,33 +55,53 @@ def write_receipts(
     PeelError
         If a receipt cannot contain the numbers; the message has its position.
     """
-    devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
-    keys = np.ascontiguousarray(receipt_keys, dtype=np.uint8)
-    below = np.ascontiguousarray(upto, dtype=np.uint64)
-    pairs = np.ascontiguousarray(runs, dtype=np.uint64).reshape(-1, 2)
-    ends = np.ascontiguousarray(run_ends, dtype=np.uint64)
-    counts = np.diff(ends.astype(np.int64), prepend=0)
-    if keys.shape != (len(devices), KEY_BYTES) or below.shape != devices.shape or ends.shape != devices.shape:
-        raise ValueError(f"shapes {devices.shape}, {keys.shape}, {below.shape}, {ends.shape} do not fit together")
-    if np.any((counts < 0) | (counts > MAX_RUNS)) or counts.sum() != len(pairs):
-        raise ValueError(f"run_ends must ascend to {len(pairs)}, by at most {MAX_RUNS} each")
-    sizes = _BARE_BYTES + 12 * counts
-    out = np.empty(int(sizes.sum()), np.uint8)
-    failed = ffi.new("size_t *")
-    code = lib.peel_batch_receipts(
-        ffi.from_buffer("uint8_t[]", out, require_writable=True),
-        failed,
-        ffi.from_buffer("uint32_t[]", devices),
-        ffi.from_buffer("uint8_t[]", keys),
-        ffi.from_buffer("uint64_t[]", below),
-        ffi.cast("peel_run *", ffi.from_buffer(pairs)),
-        ffi.from_buffer("uint64_t[]", ends),
-        len(devices),
-    )
+    settled = Settled(device_ids, receipt_keys, upto, runs, run_ends)
+    sizes = _BARE_BYTES + 12 * settled.counts
+    out, failed = np.empty(int(sizes.sum()), np.uint8), ffi.new("size_t *")
+    code = lib.peel_batch_receipts(pointer("uint8_t", out), failed, *settled.pointers(), len(sizes))
+    return split_receipts(out, sizes, code, failed[0])
+
+
+class Settled:
+    """The arguments of `write_receipts`, checked."""
+
+    def __init__(
+        self,
+        device_ids: ArrayLike,
+        receipt_keys: NDArray[np.uint8],
+        upto: ArrayLike,
+        runs: ArrayLike,
+        run_ends: ArrayLike,
+    ) -> None:
+        self._devices = np.ascontiguousarray(device_ids, dtype=np.uint32)
+        self._keys = np.ascontiguousarray(receipt_keys, dtype=np.uint8)
+        self._below = np.ascontiguousarray(upto, dtype=np.uint64)
+        self._pairs = np.ascontiguousarray(runs, dtype=np.uint64).reshape(-1, 2)
+        self._ends = np.ascontiguousarray(run_ends, dtype=np.uint64)
+        shapes = self._devices.shape, self._keys.shape, self._below.shape, self._ends.shape
+        if shapes != (shapes[0], (*shapes[0], KEY_BYTES), shapes[0], shapes[0]):
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not fit together")
+        self.counts = np.diff(np.concatenate([[0], self._ends.astype(np.int64)]))
+        """The number of runs of each device."""
+        if np.any((self.counts < 0) | (self.counts > MAX_RUNS)) or self.counts.sum() != len(self._pairs):
+            raise ValueError(f"run_ends must ascend to {len(self._pairs)}, by at most {MAX_RUNS} each")
+
+    def pointers(self) -> tuple[Any, ...]:
+        """Return devices, keys, numbers, runs and ends as C pointers, valid while this object lives."""
+        return (
+            pointer("uint32_t", self._devices),
+            pointer("uint8_t", self._keys),
+            pointer("uint64_t", self._below),
+            ffi.cast("peel_run *", pointer("uint64_t", self._pairs)),
+            pointer("uint64_t", self._ends),
+        )
+
+
+def split_receipts(data: NDArray[np.uint8], sizes: NDArray[np.int64], code: int, failed: int) -> list[bytes]:
+    """Return receipts that were written one behind the other. Raise PeelError for a negative code, about receipt `failed`."""
     if code < 0:
-        raise PeelError(code, f"receipt {failed[0]} of the batch")
-    stops = np.cumsum(sizes)
-    whole = out.tobytes()
+        raise PeelError(code, f"receipt {failed} of the batch")
+    stops, whole = np.cumsum(sizes), data.tobytes()
     return [whole[start:stop] for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True)]
 
 

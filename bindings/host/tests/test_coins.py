@@ -54,6 +54,20 @@ def test_honest_openings_count_as_the_coin_of_section_6(seed: int) -> None:
         assert Counter(masked[place :: len(ODDS)].tolist()).keys() == set(range(g))
 
 
+def test_many_tables_at_once_are_those_that_the_core_makes_one_by_one(seed: int) -> None:
+    """Roots and openings are computed side by side, for tables of every size in any order. The core opens them one by one."""
+    odds = [(size - (g - 1) * change, change, g) for size in range(3, 65) for g in (2, 3, 5, 16) for change in (1, 2)]
+    keep, change, symbols = np.array([each for each in odds if each[0] > each[1]]).T
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(np.repeat(np.arange(len(keep)), 11))
+    names = coins.coin_names(7, order + 1, order + 1, keep[order], change[order], symbols[order])
+    seeds = rng.integers(0, 256, (len(order), 16), dtype=np.uint8)
+    indices = rng.integers(0, keep[order] + (symbols[order] - 1) * change[order])
+    opened = coins.open_coins(names, seeds, indices, SIZE)
+    assert (coins.coin_roots(names, seeds) == opened.roots).all()
+    assert (coins.verify_openings(opened.roots, names, indices, opened.openings) == opened.openings[:, 0]).all()
+
+
 def test_every_changed_byte_of_an_opening_is_refused(seed: int) -> None:
     names, seeds, indices = made(len(ODDS), seed)
     opened = coins.open_coins(names, seeds, indices, SIZE)
