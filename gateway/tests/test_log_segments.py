@@ -40,13 +40,14 @@ def events(draw: Any) -> tuple[LogTable, GapTable]:
         number=column(1, 2**48 - 1, reports),
         profile=column(0, 2**32 - 1, reports),
         received=column(0, 2**42, reports),
-        verdict=column(0, 15, reports),
+        verdict=column(0, 21, reports),
         index=column(-1, 2**20, reports),
         sign=2 * column(0, 1, reports) - 1,
         cohort=column(-1, 1, reports),
         late=column(0, 1, reports),
         body=column(-(2**31), 2**31 - 1, reports),
         bucket=column(0, 2**32 - 1, reports),
+        opened=column(0, 1, reports),
         arrival=arrival[:reports],
     )
     missing = GapTable(

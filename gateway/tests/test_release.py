@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from databases import PostgresSchema
 from lab import START, Lab, MakeLab, harmony_profile
-from verified import Talker, verified
+from verified import Talker, coins_of, verified
 
 from peel_gateway.engine.pardon import pardon
 from peel_gateway.engine.recount import recount
 from peel_gateway.engine.release import ReleaseError, release
-from peel_gateway.model.coins import CoinBatch, CoinDevice, CoinEffects, HeldReports
+from peel_gateway.model.coins import BATCH, WAITING, CoinTable, Ragged
 from peel_gateway.model.exposure import RELEASE, AuditEntry
 from peel_gateway.model.tables import Difference
+from peel_gateway.model.verdict import Verdict
+from peel_gateway.screening.counting import count_opened
 from peel_gateway.storage.store import Store
 
 HELD = 20
@@ -38,7 +41,7 @@ def stalled(lab: Lab, device: int = 1, first: int = 1) -> Talker:
     talker.ready()  # no audit waits, so that the challenge does
     lab.now += lab.store.bucket_seconds
     lab.send([])
-    assert lab.store.coin_waits().asked.keys() == {device}
+    assert lab.store.unanswered().keys() == {device}
     return talker
 
 
@@ -56,9 +59,10 @@ def test_a_release_voids_batches_and_drops_held_reports(lab: Lab) -> None:
     (entry,) = let_go(lab, 1)
     assert (entry.device, entry.action, entry.reports, entry.who) == (1, RELEASE, HELD, "ada")
     assert [each.action for each in lab.store.audit(device=1)] == [RELEASE]
-    _, coins, held = lab.store.read_coins(np.array([1]))
-    assert not len(held) and not coins[1].batches and coins[1].asked == 0
-    assert lab.store.coin_waits().held == lab.store.coin_waits().asked == {}
+    stored = coins_of(lab.store)
+    assert (stored.held, len(stored.batches.records), stored.asked) == (0, 0, 0)
+    assert lab.store.unanswered() == {}
+    assert lab.store.counts().verdicts[Verdict.VOID] == HELD
     assert lab.store.generation() == before + 1, "caches must notice"
     assert differences(lab) == []
 
@@ -66,6 +70,7 @@ def test_a_release_voids_batches_and_drops_held_reports(lab: Lab) -> None:
 def test_a_released_device_goes_on_with_new_batches(lab: Lab) -> None:
     stalled(lab)
     let_go(lab, 1)
+    lab.issued[1] = (FURTHER, lab.now)
     lab.provision(1, FURTHER)  # its flash is lost, so it gets another bundle
     fresh = Talker(lab, first=FURTHER)
     fresh.ready()
@@ -102,12 +107,13 @@ def test_a_release_between_two_pardons_changes_neither(lab: Lab) -> None:
     for step in range(2):
         first = 1 + step * (FURTHER - 1)
         talker = stalled(lab, 2, first)
-        assert lab.send([lab.sealed(2, max(talker.coins.free()), rule=1)]) == {"rule": 1}
+        assert lab.send([lab.sealed(2, max(talker.coins.free()), rule=1)])["rule"] == 1
         assert pardon(lab.store, [2], restore=False, reason="firmware", who="ada", clock=lab.clock)[0].cause
         assert differences(lab) == [], step
         stalled(lab, 1, first)
         let_go(lab, 1)
         for device in (1, 2):
+            lab.issued[device] = (first + FURTHER - 1, lab.now)
             lab.provision(device, first + FURTHER - 1)
     assert lab.store.counts().pardons == 2
     assert differences(lab) == []
@@ -133,7 +139,7 @@ def test_without_coins_nothing_is_released(lab: Lab, devices: tuple[int, ...]) -
     with pytest.raises(ReleaseError, match=f"device {devices[-1]:08x}: has no batch of verified coins"):
         let_go(lab, *devices)
     assert lab.store.generation() == before and lab.store.audit() == []
-    assert lab.store.coin_waits().held == {1: HELD}
+    assert coins_of(lab.store).held == HELD
 
 
 def test_a_device_is_released_once(lab: Lab) -> None:
@@ -147,38 +153,47 @@ def test_a_device_is_released_once(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("table", "change", "said"),
     [
-        ("held_report", "UPDATE held SET number = number + 10000", "in no approved batch"),
-        ("held_report", "DELETE FROM coin", "in no approved batch"),
-        ("coin", "UPDATE coin SET reported = 1", "at least"),
+        ("held", "DELETE FROM waiting", "stored 20, the log says 0"),
+        ("held", "UPDATE progress SET held = held - 1", "stored 19, the log says 20"),
+        ("device_report", "UPDATE progress SET held = held - 1", "stored (19,), the log says (20,)"),
+        ("held_report", "DELETE FROM coin", "of an unknown device"),
+        ("coin_batch", "DELETE FROM coin", "roots without their batch"),
+        ("coin_batch", "DELETE FROM coin_batch", "a batch without its roots"),
+        ("coin_batch", "UPDATE coin_batch SET first = first + 1", "roots without their batch"),
     ],
 )
-def test_recount_notices_held_reports_that_no_batch_allows(lab: Lab, table: str, change: str, said: str) -> None:
+def test_recount_notices_coins_that_do_not_agree(lab: Lab, table: str, change: str, said: str) -> None:
     stalled(lab)
     assert differences(lab) == []
     lab.database.execute(change)
-    assert any(each.table == table and said in str(each.recounted) for each in differences(lab))
+    assert any(each.table == table and said in str(each) for each in differences(lab))
 
 
-def test_recount_notices_a_held_report_under_a_revealed_number(lab: Lab) -> None:
-    stalled(lab)
-    _, coins, held = lab.store.read_coins(np.array([1]))
-    revealed = [number for batch in coins[1].batches for number in batch.revealed]
-    number = next(number for number in revealed if number < held.number.max())
-    lab.database.execute("UPDATE held SET number = ? WHERE number = ?", (number, int(held.number[0])))
-    (found,) = differences(lab)
-    assert (found.table, found.key) == ("held_report", f"00000001/{number}")
-    assert found.recounted == "a number that an audit revealed"
-
-
-def test_recount_notices_a_held_report_that_is_in_the_log(lab: Lab) -> None:
+def test_recount_notices_a_held_report_that_is_not_in_the_log(lab: Lab) -> None:
     talker = stalled(lab)
-    kept = lab.database.execute("SELECT * FROM held ORDER BY number")
+    with lab.store.begin() as transaction:
+        (device,), data = transaction.waiting(np.array([1]))
+        reports = Ragged.of(data, WAITING)
+        unused = max(talker.coins.free_approved())
+        reports.records["number"][-1] = unused
+        transaction.put_waiting(np.array([device]), reports)
+    (found,) = differences(lab)
+    assert (found.table, found.key, found.recounted) == ("held_report", f"00000001/{unused}", "not in the log")
+
+
+def test_recount_notices_a_coin_that_counted_twice(lab: Lab) -> None:
+    talker = stalled(lab)
+    with lab.store.begin() as transaction:
+        kept = transaction.waiting(np.array([1]))
     assert talker.finish()["accepted"] == HELD
     assert differences(lab) == []
-    marks = ", ".join("?" * len(kept[0]))
-    lab.database.execute(f"INSERT INTO held VALUES ({marks})", kept[0])
-    (found,) = differences(lab)
-    assert (found.table, found.stored, found.recounted) == ("held_report", "held", "in the log")
+    with lab.store.begin() as transaction:
+        reports = Ragged.of(kept[1], WAITING)
+        reports.records["outcome"] = 1
+        effects, _ = count_opened(lab.cache, kept[0][reports.at], reports.records, transaction.clock())
+        transaction.write(effects)
+    found = differences(lab)
+    assert sum(each.stored == "opened once" for each in found) == HELD
     assert lab.now > START
 
 
@@ -187,18 +202,17 @@ def test_devices_of_several_partitions_are_released_together(new_schema: Callabl
     for partition, device in ((0, 2), (1, 3)):
         store = schema.open(partition=partition, partitions=2)
         with store.begin() as transaction:
-            state = CoinDevice(device, committed=32, reported=7, asked=5, batches=[CoinBatch(1, 255, approved=True)])
-            held = HeldReports(*(np.array([each], np.int64) for each in (device, 20, 1, 0, 1, 5, 9, 0, -1)))
-            transaction.write_coins(CoinEffects(devices=[state], held=[held]))
+            table = CoinTable.new(np.array([device], np.int64))
+            batch = np.array([(1, 255, 1)], BATCH).tobytes()
+            transaction.put_coins(replace(table, asked=np.array([5]), batches=np.array([batch], np.object_)))
         store.close()
     archive = schema.archive(partitions=2)
-    waits = archive.coin_waits()
-    assert (waits.held, waits.asked) == ({2: 1, 3: 1}, {2: 5, 3: 5})
+    assert archive.unanswered() == {2: 5, 3: 5}
     with pytest.raises(ReleaseError, match="device 00000004"):
         release(archive, [2, 3, 4], reason="x", who="ada")
     assert archive.audit() == []
     assert [entry.device for entry in release(archive, [3, 2], reason="x", who="ada")] == [2, 3]
-    assert archive.coin_waits(np.array([2, 3])).held == {}
+    assert archive.unanswered(np.array([2, 3])) == {}
     assert sorted(entry.action for entry in archive.audit()) == [RELEASE, RELEASE]
     assert archive.counts().pardons == 0
     archive.close()

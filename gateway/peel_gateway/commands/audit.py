@@ -170,8 +170,9 @@ def _with_coins(store: Archive, snapshot: FleetSnapshot, name: str) -> int:
     if row < 0:
         raise ReleaseError(f"device {device_label(device)}: is not registered in this fleet")
     profile = snapshot.devices[row].profile
-    waits = store.coin_waits(np.array([device]))
-    if not any(each.verified for each in snapshot.profiles if each.name == profile) and not (waits.held or waits.asked):
+    ids = np.array([device])
+    has_coins = bool(store.unanswered(ids)) or bool(store.devices(ids).held.any())
+    if not any(each.verified for each in snapshot.profiles if each.name == profile) and not has_coins:
         raise ReleaseError(
             f"device {device_label(device)}: its profile {profile!r} has no verified coins, so there is nothing to release"
         )

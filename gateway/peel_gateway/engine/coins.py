@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The desk of verified coins: the gateway's part of SPEC section 13.5, within one transaction.
+"""Verified coins: the gateway's part of SPEC section 13.5, within one transaction.
 
-A report of a verified profile is *held* once it has passed the layers that judge its bytes. When its time bucket has ended, the desk
-challenges all held reports of the device as one group. The group leaves the desk when every coin in it is opened. Only then its reports
-enter the log, with the opened answers, through the same screening as all others. So nothing that is published counts a held report.
+A report of a verified profile passes all layers when it is stored, and is *held* if none objects. Its number is used from then on. When
+its time bucket has ended, all held reports of the device are challenged as one group. They count together, once every coin of the group
+is opened. So nothing that is published counts a held report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Opened, Profile, index_many
-from peel_core.coin_receipts import MAX_CHALLENGE_RUNS, CoinReceipt, write_coin_receipt
+from peel_core.coin_receipts import MAX_CHALLENGE_RUNS, write_coin_receipts
 from peel_core.coins import (
     AUDIT_ANSWER,
     BATCH_NUMBERS,
@@ -25,51 +25,52 @@ from peel_core.coins import (
     audit_many,
     challenge_indices,
     challenge_key,
-    challenge_seed,
+    challenge_seeds,
     coin_names,
     coin_roots,
     verify_openings,
 )
-from peel_core.kinds import SIGN
-from peel_core.receipts import Receipt
 from peel_gateway.model.coins import (
+    ASKED,
+    BATCH,
     GROUPED,
     NO_COIN,
     UNGROUPED,
     UNOPENED,
-    CoinBatch,
-    CoinDevice,
-    CoinEffects,
-    HeldReports,
+    WAITING,
+    Batches,
+    CoinTable,
+    Ragged,
+    Records,
+    bits_of,
 )
 from peel_gateway.model.gateway_time import GatewayTime
+from peel_gateway.model.tables import DeviceIds, Positions, Slots
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.decode_context import DecodeContext
+from peel_gateway.screening.batch import Batch, Revealed
+from peel_gateway.screening.decode_context import DecodeContext, RowCache, slots_of
 from peel_gateway.screening.layers import OPEN
+from peel_gateway.screening.numbers import AckRanges
+from peel_gateway.screening.state_cache import StateCache
 from peel_gateway.storage.store import Transaction
 
-__all__ = [
-    "CoinDesk",
-    "Recalled",
-    "answers_another_audit",
-    "codeword_of",
-    "coin_receipt",
-    "masked_answers",
-    "reserve",
-    "runs_of",
-]
+__all__ = ["CoinCache", "VerifiedCoins", "answers_another_audit", "coin_receipts", "reserve"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
-Run = tuple[int, int]
 
 _IN_FLIGHT = 2 * BATCH_NUMBERS
 """Numbers beyond its reserve that a device may have, as reports that use others are under way."""
-_LONGEST = 65_535
-"""The most numbers of a run, and from one run to the next."""
-_DUE_AT_ONCE = 1000
+_MOST_GAP = 65_535
+"""The most numbers from one run of a challenge to the next."""
+_STRETCH = 15
+"""A run lies within 2^15 numbers that differ in their low bits only."""
+_DUE_AT_ONCE = 5000
 """Devices that are challenged in one transaction."""
+_MOST_ROWS = 120_000
+"""Devices whose coins are kept in memory."""
+_NONE = np.iinfo(np.int64).max
 
 
 def reserve(profile: Profile) -> int:
@@ -77,328 +78,495 @@ def reserve(profile: Profile) -> int:
     return -(-profile.reserve // BATCH_NUMBERS) * BATCH_NUMBERS
 
 
-@dataclass(frozen=True)
-class Recalled:
-    """Held reports that leave the desk and count now, and numbers of theirs that an audit has revealed."""
+class CoinCache:
+    """The coins of recently active devices, and the lowest held number of each device by the end of its time bucket."""
 
-    reports: HeldReports
-    """With the opened answer in place of the masked one; `NO_COIN` stays."""
-    revealed_device: Ints
-    revealed: Ints
-
-
-class CoinDesk:
-    """Takes messages, holds reports, and challenges groups. `write` stores the changes."""
-
-    def __init__(self, transaction: Transaction, context: DecodeContext, moment: GatewayTime) -> None:
-        root = context.keyring.challenge_root
-        assert root is not None, "a keyring with verified profiles has it"
-        self._transaction = transaction
+    def __init__(self, context: DecodeContext, transaction: Transaction) -> None:
+        slots = len(context.keyring.device_ids)
         self._context = context
-        self._keyring = context.keyring
-        self._bucket_of = {profile.id: profile.bucket for profile in context.keyring.profiles}
+        self.era = transaction.era
+        self._row_cache = RowCache(slots, 0)
+        self._table = CoinTable.new(np.zeros(0, np.int64))
+        self.changed = np.zeros(0, np.bool_)
+        """True for each row that is not stored yet."""
+        self._used = np.zeros(0, np.int64)
+        self._turn = 0
+        self._lowest: dict[int, Ints] = {}
+        for due, records in transaction.held_records():
+            slot = slots_of(context.keyring, DeviceIds(records["device"].astype(np.int64)))
+            self.note_held(due, Slots(slot[slot >= 0]), records["number"][slot >= 0].astype(np.int64))
+
+    @property
+    def table(self) -> CoinTable:
+        """All entries, by row. `rows` may replace it."""
+        return self._table
+
+    def rows(self, slots: Slots, transaction: Transaction) -> tuple[CoinTable, Ints]:
+        """Return all entries, and the rows of distinct slots (ascending) among them; read those that are not in memory."""
+        absent = Slots(slots[self._row_cache.absent(slots)])
+        if len(absent):
+            self._load(absent, transaction)
+        rows = self._row_cache.rows(slots)
+        self._turn += 1
+        self._used[rows] = self._turn
+        return self._table, rows
+
+    def find(self, slots: Slots) -> CoinTable | None:
+        """Return the entries of distinct slots (ascending) if all of them are in memory."""
+        return None if self._row_cache.absent(slots).any() else self._table.at(self._row_cache.rows(slots))
+
+    def _load(self, slots: Slots, transaction: Transaction) -> None:
+        rows = self._row_cache.assign(slots)
+        added = len(self._row_cache.slot) - len(self._used)
+        if added:
+            new = CoinTable.new(np.zeros(added, np.int64))
+            self._table = CoinTable(
+                **{name: np.concatenate([column, getattr(new, name)]) for name, column in vars(self._table).items()}
+            )
+            self.changed = np.append(self.changed, np.zeros(added, np.bool_))
+            self._used = np.append(self._used, np.zeros(added, np.int64))
+        ids = self._context.ids(slots)
+        self._table.put(rows, CoinTable.new(ids))
+        stored = transaction.coins(ids)
+        self._table.put(rows[np.searchsorted(ids, stored.device)], stored)
+        self.changed[rows] = False
+
+    def forget(self, slots: Slots) -> None:
+        """Forget slots whose entries another part of this transaction has written."""
+        known = Slots(slots[~self._row_cache.absent(slots)])
+        rows = self._row_cache.rows(known)
+        self._row_cache.free(known)
+        self.changed[rows] = False
+
+    def write(self, transaction: Transaction) -> None:
+        """Store what has changed. If there is too much in memory, forget the longest idle devices."""
+        rows = np.flatnonzero(self.changed)
+        if len(rows):
+            rows = rows[np.argsort(self._table.device[rows])]
+            transaction.put_coins(self._table.at(rows))
+            self.changed[rows] = False
+        self._row_cache.evict(_MOST_ROWS, self._used, np.ones(len(self._used), np.bool_))
+
+    def note_held(self, due: int, slots: Slots, numbers: Ints) -> None:
+        """Note held reports of a time bucket that ends at `due`."""
+        lowest = self._lowest.setdefault(due, np.full(len(self._context.keyring.device_ids), _NONE))
+        np.minimum.at(lowest, slots, numbers)
+
+    def note_taken(self, upto: int) -> None:
+        """Note that no report of a time bucket that ended by `upto` is held any more."""
+        self._lowest = {due: lowest for due, lowest in self._lowest.items() if due > upto}
+
+    def lowest_held(self, slots: Slots) -> Ints:
+        """Return the lowest held number of each slot, a huge number without one."""
+        found = np.full(len(slots), _NONE)
+        for lowest in self._lowest.values():
+            found = np.minimum(found, lowest[slots])
+        return found
+
+
+@dataclass
+class _Group:
+    """Waiting reports of some devices."""
+
+    slots: Slots
+    rows: Ints
+    """In the cache."""
+    reports: Ragged
+    """`WAITING` records by device and number; owners are positions in `slots`."""
+    changed: Bools
+    """True for each device whose reports have changed."""
+
+    @property
+    def records(self) -> Records:
+        return self.reports.records
+
+    @property
+    def unopened(self) -> Bools:
+        """True for each report whose coin is not opened."""
+        return np.asarray((self.records["masked"] != NO_COIN) & (self.records["outcome"] == UNOPENED))
+
+    def keep(self, rows: Bools) -> None:
+        """Drop all other reports."""
+        self.changed |= self.reports.any(~rows)
+        self.reports = self.reports.only(rows)
+
+
+class VerifiedCoins:
+    """Takes messages, holds reports, and challenges groups. `write` stores the changes.
+
+    Parameters
+    ----------
+    hear : callable
+        Is told which devices (ids) have news, so that they get a receipt.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        cache: StateCache,
+        coins: CoinCache,
+        moment: GatewayTime,
+        hear: Callable[[Ints], None],
+    ) -> None:
+        keyring = cache.context.keyring
+        assert keyring.challenge_root is not None, "a keyring with verified profiles has it"
+        self._transaction = transaction
+        self._cache = cache
+        self._coins = coins
+        self._keyring = keyring
         self._now = moment.seen
-        self._key = challenge_key(root, transaction.era)
-        self._devices: dict[int, CoinDevice] = {}
-        self._held: dict[int, dict[int, list[int]]] = {}
-        self._stored: set[tuple[int, int]] = set()
-        self._dirty: set[tuple[int, int]] = set()
-        self._gone: list[tuple[int, int]] = []
-        self._touched: set[int] = set()
-        self._effects = CoinEffects()
-        self._recalled: list[list[int]] = []
-
-    # ---- state ----
-
-    def load(self, devices: Iterable[int]) -> None:
-        """Read the coins of devices that are not in memory."""
-        missing = np.array(sorted(set(devices) - self._devices.keys()), np.int64)
-        if not len(missing):
-            return
-        self._devices |= {device: CoinDevice(device) for device in missing.tolist()}
-        self._devices |= self._transaction.coins(missing)
-        self._held |= {device: {} for device in missing.tolist()}
-        held = self._transaction.held(missing)
-        for row in zip(*(column.tolist() for column in vars(held).values()), strict=True):
-            self._held[row[0]][row[1]] = list(row)
-            self._stored.add((row[0], row[1]))
-
-    def state(self, device: int) -> CoinDevice:
-        """Return the coins of a loaded device."""
-        return self._devices[device]
+        self._key = challenge_key(keyring.challenge_root, coins.era)
+        self._hear = hear
+        self._counted: list[tuple[Ints, Records]] = []
+        self._ready = np.zeros(0, np.int64)
 
     def write(self) -> None:
         """Store all changes."""
-        effects = self._effects
-        for device in self._touched:
-            self._schedule(device)
-            self._close_batches(device)
-        effects.devices = [self._devices[device] for device in sorted(self._touched)]
-        rows = [self._held[device][number] for device, number in sorted(self._dirty) if number in self._held[device]]
-        effects.changed = [_table(rows)]
-        gone = [(device, number) for device, number in self._gone if (device, number) in self._stored]
-        effects.counted = [_table([[device, number, *[0] * 7] for device, number in gone])]
-        self._transaction.write_coins(effects)
-        self._effects = CoinEffects()
+        self._coins.write(self._transaction)
 
-    def _schedule(self, device: int) -> None:
-        """Note when the next group of a device may be challenged."""
-        state, held = self._devices[device], self._held[device]
-        waits = [self._end(row) for row in held.values() if row[_CHALLENGE] == UNGROUPED]
-        busy = state.waiting is not None or any(row[_CHALLENGE] != UNGROUPED for row in held.values())
-        state.due = 0 if busy or not waits else min(waits)
-        if state.waiting is None and not state.seed:
-            state.asked = 0
+    def _batches(self, slots: Slots) -> Batches:
+        table, rows = self._coins.rows(slots, self._transaction)
+        return Batches.of_devices(table.batches[rows])
 
-    def _end(self, row: Sequence[int]) -> int:
-        """Return when the time bucket of a held report has ended, Unix seconds."""
-        bucket = self._bucket_of[row[_PROFILE]]
-        return (row[_RECEIVED] // 1000 // bucket + 1) * bucket
-
-    def _close_batches(self, device: int) -> None:
-        """Forget batches that no report can come from any more: the oldest, beyond twice the reserve."""
-        state, held = self._devices[device], self._held[device]
-        position = int(self._keyring.profile_of[np.searchsorted(self._keyring.device_ids, device)])
-        most = 2 * reserve(self._keyring.profiles[position]) // BATCH_NUMBERS + 2
-        while len(state.batches) > most:
-            oldest = state.batches[0]
-            if any(oldest.first <= number <= oldest.last for number in held):
-                return
-            self._effects.closed.append((device, oldest.first))
-            del state.batches[0]
+    def void(self, devices: Ints) -> None:
+        """Make the batches of devices (ascending ids) void: their held reports never count."""
+        slots = slots_of(self._keyring, DeviceIds(devices))
+        self.write()
+        self._transaction.void_coins(devices)
+        self._coins.forget(slots)
+        self._cache.forget_held(slots)
 
     # ---- messages ----
 
     def take(self, opened: Opened, rows: Ints) -> Ints:
         """Take messages, given by their rows. Return verdicts: `COIN` for those that expose their device, `OPEN` for all others."""
         verdicts = np.full(len(rows), OPEN)
-        self.load(opened.device[rows].tolist())
-        for kind, take in ((AUDIT_ANSWER, self._answers), (OPENING, self._openings), (COMMITMENT, self._commitments)):
+        taking = (
+            (AUDIT_ANSWER, self._take_answers),
+            (OPENING, self._take_openings),
+            (COMMITMENT, self._take_commitments),
+        )
+        for kind, take in taking:
             for position in np.unique(opened.profile[rows]).tolist():
                 mine = np.flatnonzero((opened.type[rows] == kind) & (opened.profile[rows] == position))
                 if len(mine):
-                    verdicts[mine] = take(opened, rows[mine], position)
+                    slots, at = np.unique(opened.slot[rows[mine]].astype(np.int64), return_inverse=True)
+                    verdicts[mine] = take(opened, rows[mine], position, Slots(slots), at)
+        self._advance(self._ready)
         return verdicts
 
-    def _commitments(self, opened: Opened, rows: Ints, position: int) -> Ints:
-        bodies = opened.messages(rows, BATCH_NUMBERS * ROOT_BYTES)
-        profile = self._keyring.profiles[position]
-        numbers = opened.number[rows].astype(np.int64)
-        devices = opened.device[rows]
-        same = self._keyring.find(devices, numbers) == self._keyring.find(devices, numbers + BATCH_NUMBERS - 1)
-        taken = []
-        for at, (device, first) in enumerate(zip(devices.tolist(), numbers.tolist(), strict=True)):
-            state = self._devices[device]
-            enough = state.free >= reserve(profile) + _IN_FLIGHT or len(self._held[device]) >= self._most_held(profile)
-            if first > state.committed and same[at] and self._is_new_bundle(state, first):
-                self._drop(state)
-            if first > state.committed and state.waiting is None and not enough and same[at]:
-                state.committed = first + BATCH_NUMBERS - 1
-                state.batches.append(CoinBatch(first, 0, False))
-                taken.append(at)
-        if taken:
-            headers = _headers(profile.id, devices[taken], numbers[taken], COMMITMENT)
-            audits = audit_many(self._key, headers, bodies[taken], profile.audits)
-            for at, audit in zip(taken, audits.tolist(), strict=True):
-                device, first = int(devices[at]), int(numbers[at])
-                state = self._devices[device]
-                state.batches[-1] = CoinBatch(first, audit, False)
-                state.asked = self._now
-                self._effects.commitments.append((device, first, bodies[at].tobytes()))
-                self._touched.add(device)
-        return np.full(len(rows), OPEN)
-
-    def _most_held(self, profile: Profile) -> int:
-        """Return the held reports beyond which a device gets no new numbers: it has to open their coins first."""
+    def _take_commitments(self, opened: Opened, rows: Ints, position: int, slots: Slots, at: Ints) -> Ints:
+        profile, verdicts = self._keyring.profiles[position], np.full(len(rows), OPEN)
+        numbers, devices = opened.number[rows].astype(np.int64), opened.device[rows]
+        bundle = self._keyring.find(devices, numbers)
+        whole = bundle == self._keyring.find(devices, numbers + BATCH_NUMBERS - 1)
+        table, place = self._coins.rows(slots, self._transaction)
+        fits = whole & (numbers > table.committed[place][at])
+        newest = Batches.of_devices(table.batches[place]).newest[at]
+        replaced = fits & (newest > 0) & (self._keyring.find(devices, newest) != bundle)
+        if replaced.any():  # the first commitment of a fresh bundle: the device cannot answer for older ones
+            self.void(np.unique(devices[replaced]).astype(np.int64))
+            table, place = self._coins.rows(slots, self._transaction)
+        batches, states = Batches.of_devices(table.batches[place]), self._cache.gather(slots)
         per_bucket = -(-profile.quota * profile.bucket // profile.period)
-        return 2 * (reserve(profile) + per_bucket)
-
-    def _is_new_bundle(self, state: CoinDevice, first: int) -> bool:
-        """Return whether a commitment is the first of a bundle that was issued after those of the device's batches."""
-        if not state.batches:
-            return False
-        before, now = self._keyring.find([state.device] * 2, [state.batches[-1].first, first]).tolist()
-        return bool(before != now)
-
-    def _drop(self, state: CoinDevice) -> None:
-        """Drop what a device with a fresh bundle cannot answer any more: its batches are void, and its held reports never count."""
-        for number in list(self._held[state.device]):
-            del self._held[state.device][number]
-            self._gone.append((state.device, number))
-        self._effects.closed += [(state.device, batch.first) for batch in state.batches]
-        state.make_void()
-        self._touched.add(state.device)
-
-    def _answers(self, opened: Opened, rows: Ints, position: int) -> Ints:
-        profile = self._keyring.profiles[position]
-        asked = []
-        for at, (device, first) in enumerate(
-            zip(opened.device[rows].tolist(), opened.number[rows].astype(np.int64).tolist(), strict=True)
-        ):
-            waiting = self._devices[device].waiting
-            if waiting is not None and waiting.first == first:
-                asked.append((at, device, waiting))
-        verdicts = np.full(len(rows), OPEN)
-        if not asked:
-            return verdicts
-        seeds = opened.messages(rows[[at for at, _, _ in asked]], 16 * profile.audits).reshape(-1, 16)
-        devices = np.repeat([device for _, device, _ in asked], profile.audits).astype(np.uint32)
-        numbers = np.array([number for _, _, batch in asked for number in batch.revealed], np.int64)
-        stored = self._transaction.roots([(device, batch.first) for _, device, batch in asked])
-        committed = [
-            stored[device, batch.first][ROOT_BYTES * place : ROOT_BYTES * (place + 1)]
-            for _, device, batch in asked
-            for place in range(BATCH_NUMBERS)
-            if batch.audit >> place & 1
-        ]
-        seeds = np.ascontiguousarray(seeds)
-        made = coin_roots(self._names(profile, devices, numbers), seeds)
-        right = (made == np.frombuffer(b"".join(committed), np.uint8).reshape(-1, ROOT_BYTES)).all(axis=1)
-        fitting = right.reshape(-1, profile.audits).all(axis=1)
-        for place, ((at, device, batch), fits) in enumerate(zip(asked, fitting, strict=True)):
-            if not fits:
-                names = self._names(
-                    profile, np.full(BATCH_NUMBERS, device, np.uint32), np.arange(batch.first, batch.last + 1)
-                )
-                roots = np.frombuffer(stored[device, batch.first], np.uint8).reshape(-1, ROOT_BYTES)
-                given = seeds[profile.audits * place : profile.audits * (place + 1)]
-                if not answers_another_audit(names, roots, given):
-                    verdicts[at] = Verdict.COIN
-                continue
-            state = self._devices[device]
-            if state.waiting is batch:
-                state.batches[-1] = replace(batch, approved=True)
-                state.approved = batch.first
-                self._touched.add(device)
-                self._go_on(device)
+        enough = batches.free(states.last_number) >= reserve(profile) + _IN_FLIGHT
+        enough |= states.held >= 2 * (reserve(profile) + per_bucket)  # it has to open their coins first
+        taken = _first_of_each(np.flatnonzero(fits & ~(enough | batches.waiting)[at]), at)
+        if len(taken):
+            bodies = opened.messages(rows[taken], BATCH_NUMBERS * ROOT_BYTES)
+            headers = _headers(profile.id, devices[taken], numbers[taken], COMMITMENT)
+            record = np.zeros(len(taken), BATCH)
+            record["first"], record["audit"] = numbers[taken], audit_many(self._key, headers, bodies, profile.audits)
+            own = place[at[taken]]
+            table.committed[own] = numbers[taken] + BATCH_NUMBERS - 1
+            table.asked[own] = np.where(table.asked[own] > 0, table.asked[own], self._now)
+            for row, data in zip(own.tolist(), _split(record), strict=True):
+                table.batches[row] += data
+            self._coins.changed[own] = True
+            self._transaction.put_roots(devices[taken].astype(np.int64), numbers[taken], bodies)
         return verdicts
 
-    def _openings(self, opened: Opened, rows: Ints, position: int) -> Ints:
-        profile = self._keyring.profiles[position]
-        verdicts = np.full(len(rows), OPEN)
-        asked: dict[tuple[int, int], int] = {}
-        for at, key in enumerate(
-            zip(opened.device[rows].tolist(), opened.number[rows].astype(np.int64).tolist(), strict=True)
-        ):
-            row = self._held[key[0]].get(key[1])
-            if row is not None and row[_CHALLENGE] > 0 and row[_OUTCOME] == UNOPENED and row[_MASKED] != NO_COIN:
-                asked.setdefault(key, at)
-        if not asked:
+    def _take_answers(self, opened: Opened, rows: Ints, position: int, slots: Slots, at: Ints) -> Ints:
+        profile, verdicts = self._keyring.profiles[position], np.full(len(rows), OPEN)
+        table, place = self._coins.rows(slots, self._transaction)
+        batches = Batches.of_devices(table.batches[place])
+        answers = batches.waiting[at] & (batches.newest[at] == opened.number[rows].astype(np.int64))
+        asked = _first_of_each(np.flatnonzero(answers), at)
+        if not len(asked):
             return verdicts
-        held = _table([self._held[device][number] for device, number in asked])
-        names, sizes = self._names_of(profile, held)
-        seeds = np.frombuffer(b"".join(self._devices[device].seed for device, _ in asked), np.uint8).reshape(-1, 16)
-        indices = challenge_indices(seeds, held.number, sizes)
-        bodies = opened.messages(rows[list(asked.values())], profile.opening_bytes)
-        outcomes = verify_openings(self._roots(list(asked)), names, indices, bodies)
-        for (device, number), at, outcome in zip(asked, asked.values(), outcomes.tolist(), strict=True):
-            if outcome < 0:
-                verdicts[at] = Verdict.COIN
-                continue
-            self._held[device][number][_OUTCOME] = outcome
-            self._dirty.add((device, number))
-            self._touched.add(device)
-        for device in {device for device, _ in asked}:
-            self._go_on(device)
+        seeds = np.ascontiguousarray(opened.messages(rows[asked], 16 * profile.audits).reshape(-1, 16))
+        devices, begin = opened.device[rows[asked]], opened.number[rows[asked]].astype(np.int64)
+        audited = bits_of(batches.records["audit"][batches.ends[at[asked]] - 1])
+        of, bit = np.nonzero(audited)
+        roots = self._transaction.roots(devices.astype(np.int64), begin)
+        made = coin_roots(self._names(profile, devices[of], begin[of] + bit), seeds)
+        fits = (made == roots[of, bit]).all(axis=1).reshape(-1, profile.audits).all(axis=1)
+        for each in np.flatnonzero(~fits).tolist():
+            names = self._names(profile, np.full(BATCH_NUMBERS, devices[each]), begin[each] + np.arange(BATCH_NUMBERS))
+            given = seeds[profile.audits * each : profile.audits * (each + 1)]
+            if not answers_another_audit(names, roots[each], given):
+                verdicts[asked[each]] = Verdict.COIN
+        own = place[at[asked[fits]]]
+        table.approved[own] = begin[fits]
+        table.asked[own] = np.where(table.challenge[own] == b"", 0, table.asked[own])
+        for row in own.tolist():
+            table.batches[row] = table.batches[row][:-1] + b"\1"
+        self._coins.changed[own] = True
+        self._ready = np.union1d(self._ready, slots[at[asked[fits]]])
+        return verdicts
+
+    def _take_openings(self, opened: Opened, rows: Ints, position: int, slots: Slots, at: Ints) -> Ints:
+        profile, verdicts = self._keyring.profiles[position], np.full(len(rows), OPEN)
+        group = self._load_group(slots)
+        number = opened.number[rows].astype(np.int64)
+        found = group.reports.find(at, number, "number")
+        records = group.records
+        waits = group.unopened & (records["step"] == ASKED) & (records["profile"] == profile.id)
+        asked = np.flatnonzero(found >= 0)
+        asked = asked[waits[found[asked]] & (records["number"][found[asked]] == number[asked].astype(np.uint64))]
+        if not len(asked):
+            return verdicts
+        found, own = found[asked], group.rows[at[asked]]
+        unit = records["unit"][found].astype(np.int64)
+        names = _coin_names(profile, opened.device[rows[asked]], number[asked], unit)
+        seeds = np.frombuffer(b"".join(data[:16] for data in self._coins.table.challenge[own]), np.uint8).reshape(
+            -1, 16
+        )
+        indices = challenge_indices(seeds, number[asked], _table_sizes(names))
+        bodies = opened.messages(rows[asked], profile.opening_bytes)
+        outcomes = verify_openings(np.ascontiguousarray(records["root"][found]), names, indices, bodies)
+        right = outcomes >= 0
+        verdicts[asked[~right]] = Verdict.COIN
+        records["outcome"][found[right]] = outcomes[right]
+        group.changed[at[asked[right]]] = True
+        self._advance_group(group)
         return verdicts
 
     # ---- reports ----
 
-    def has_approved(self, devices: npt.NDArray[np.uint32], numbers: Ints) -> Bools:
-        """Return True for each number of an approved batch that its audit has not revealed."""
-        self.load(devices.tolist())
-        found = []
-        for device, number in zip(devices.tolist(), numbers.tolist(), strict=True):
-            batch = self._devices[device].batch_of(number)
-            found.append(batch is not None and batch.approved and not batch.has_revealed(number))
-        return np.array(found, np.bool_)
+    def refuse_uncommitted(self, opened: Opened, rows: Ints) -> Ints:
+        """Return `UNCOMMITTED` for reports whose number is in no approved batch, or was revealed, and `OPEN` for all others."""
+        slots, at = np.unique(opened.slot[rows].astype(np.int64), return_inverse=True)
+        batches = self._batches(Slots(slots))
+        allowed = batches.may_report(at, opened.number[rows].astype(np.int64))
+        return np.where(allowed, OPEN, int(Verdict.UNCOMMITTED))
 
-    def hold(self, reports: HeldReports) -> Ints:
-        """Hold reports under approved numbers. Return a verdict for each: `OPEN` if it is held, or `REDELIVERED` or `REUSED`."""
-        self.load(reports.device.tolist())
-        verdicts = np.full(len(reports), OPEN)
-        for at, row in enumerate(zip(*(column.tolist() for column in vars(reports).values()), strict=True)):
-            device, number = row[0], row[1]
-            state, before = self._devices[device], self._held[device].get(number)
-            if before is not None:
-                same = before[_BODY] == row[_BODY]
-                verdicts[at] = Verdict.REDELIVERED if same else Verdict.REUSED
-                continue
-            self._held[device][number] = list(row)
-            self._dirty.add((device, number))
-            self._touched.add(device)
-            state.reported = max(state.reported, number)
-        return verdicts
+    def revealed(self, batch: Batch) -> Revealed:
+        """Return the numbers of sending devices that audits have revealed."""
+        at, number = self._batches(batch.senders).revealed()
+        return Revealed(Positions(at), number)
 
-    # ---- challenges ----
-
-    def challenge(self) -> Sequence[int]:
-        """Challenge the groups that are due. Return the devices."""
-        now = self._now // 1000
-        due: list[int] = self._transaction.coins_due(now, _DUE_AT_ONCE).tolist()
-        self.load(due)
-        for device in due:
-            group = [
-                row for row in self._held[device].values() if row[_CHALLENGE] == UNGROUPED and self._end(row) <= now
-            ]
-            for row in group:
-                row[_CHALLENGE] = GROUPED
-                self._dirty.add((device, row[_NUMBER]))
-            self._touched.add(device)
-            self._go_on(device)
-        return due
-
-    def _go_on(self, device: int) -> None:
-        """Go on with a device's group: wait for openings, ask for the next part, or let the group count."""
-        state = self._devices[device]
-        group = [row for row in self._held[device].values() if row[_CHALLENGE] != UNGROUPED]
-        if not group or any(
-            row[_CHALLENGE] > 0 and row[_OUTCOME] == UNOPENED and row[_MASKED] != NO_COIN for row in group
-        ):
+    def hold(self, records: Records) -> None:
+        """Hold reports until their time bucket ends."""
+        if not len(records):
             return
-        state.seed, state.opened = b"", state.challenges
-        self._touched.add(device)
-        left = sorted((row for row in group if row[_CHALLENGE] == GROUPED), key=lambda row: row[_NUMBER])
-        if any(row[_MASKED] != NO_COIN for row in left):
-            if state.waiting is None:  # an audit that waits holds all challenges back
-                self._ask(state, left)
-            return
-        for row in group:
-            del self._held[device][row[_NUMBER]]
-            self._gone.append((device, row[_NUMBER]))
-        self._recalled += group
-
-    def _ask(self, state: CoinDevice, group: Sequence[list[int]]) -> None:
-        """Challenge as many reports of a group as fit into one receipt."""
-        part = group[: _fitting(runs_of(state, group))]
-        state.challenges += 1
-        for row in part:
-            row[_CHALLENGE] = state.challenges
-            self._dirty.add((state.device, row[_NUMBER]))
-        coins = _table([row for row in part if row[_MASKED] != NO_COIN])
-        roots = self._roots(list(zip(coins.device.tolist(), coins.number.tolist(), strict=True)))
-        state.seed = challenge_seed(
-            self._key, state.device, state.challenges, coins.number, roots, coins.masked.astype(np.uint8)
-        )
-        state.asked = self._now
-
-    def recalled(self) -> Recalled:
-        """Return the reports that count now, each once, with the numbers up to them that audits have revealed."""
-        rows, self._recalled = _table(self._recalled), []
-        answer = rows.masked.copy()
+        now, due = self._now // 1000, np.zeros(len(records), np.int64)
         for profile in self._keyring.profiles:
-            coins = np.flatnonzero((rows.profile == profile.id) & (rows.masked != NO_COIN))
-            outcomes = _outcomes(profile, rows.unit[coins])
-            answer[coins] = (rows.outcome[coins] + rows.masked[coins]) % outcomes
-        devices, revealed = [], []
-        for device in np.unique(rows.device).tolist():
-            highest = int(rows.number[rows.device == device].max())
-            numbers = [n for batch in self._devices[device].batches if batch.approved for n in batch.revealed]
-            numbers = [number for number in numbers if number < highest]
-            devices += [device] * len(numbers)
-            revealed += numbers
-        reports = HeldReports(**{**vars(rows), "masked": answer})
-        return Recalled(reports, np.array(devices, np.int64), np.array(revealed, np.int64))
+            due[records["profile"] == profile.id] = (now // profile.bucket + 1) * profile.bucket
+        for each in np.unique(due).tolist():
+            mine = records[due == each]
+            self._transaction.append_held(each, mine)
+            slots = slots_of(self._keyring, DeviceIds(mine["device"].astype(np.int64)))
+            self._coins.note_held(each, slots, mine["number"].astype(np.int64))
+
+    # ---- groups ----
+
+    def challenge(self) -> None:
+        """Take out reports whose time bucket has ended, and challenge the groups that they make."""
+        now = self._now // 1000
+        due = self._transaction.due_reports(now)
+        slots = slots_of(self._keyring, DeviceIds(due.records["device"].astype(np.int64)))
+        known = slots >= 0
+        ended = np.unique(slots[known])
+        if due.pieces:
+            self._transaction.remove_due_reports(due)
+        if due.complete:
+            self._coins.note_taken(now)
+            ids = self._transaction.due_devices(_DUE_AT_ONCE)
+            ended = np.union1d(ended, slots_of(self._keyring, DeviceIds(ids)))
+        ended = Slots(ended[ended >= 0])
+        if not len(ended):
+            return
+        group = self._load_group(ended)
+        self._add(group, due.records[known], np.searchsorted(ended, slots[known]))
+        self._advance_group(group, later=(np.arange(len(ended)) >= _DUE_AT_ONCE) | (not due.complete))
+
+    def _add(self, group: _Group, records: Records, at: Ints) -> None:
+        """Add reports whose time bucket has ended. Those of void batches are dropped."""
+        batches = Batches.of_devices(self._coins.table.batches[group.rows])
+        number = records["number"].astype(np.int64)
+        alive = batches.may_report(at, number)
+        records, at, number = records[alive], at[alive], number[alive]
+        if not len(records):
+            return
+        batch = batches.batch_of(at, number)
+        which, of = np.unique(batch, return_inverse=True)
+        roots = self._transaction.roots(self._device_ids(group)[batches.at[which]], batches.first[which])
+        added = np.zeros(len(records), WAITING)
+        for name in WAITING.names or ():
+            if name in (records.dtype.names or ()):
+                added[name] = records[name]
+        added["step"], added["outcome"] = UNGROUPED, UNOPENED
+        added["root"] = roots[of, number - batches.first[batch]]
+        owner = np.concatenate([group.reports.at, at])
+        joined = np.concatenate([group.records, added])
+        order = np.lexsort((joined["number"], owner))
+        group.reports = Ragged.made(joined[order], np.bincount(owner, minlength=len(group.slots)))
+        group.changed[at] = True
+
+    def _device_ids(self, group: _Group) -> Ints:
+        return self._cache.context.ids(group.slots)
+
+    def _load_group(self, slots: Slots) -> _Group:
+        _, rows = self._coins.rows(slots, self._transaction)
+        ids = self._cache.context.ids(slots)
+        devices, data = self._transaction.waiting(ids)
+        packed = np.full(len(slots), b"", np.object_)
+        packed[np.searchsorted(ids, devices)] = data
+        return _Group(slots, rows, Ragged.of(packed, WAITING), np.zeros(len(slots), np.bool_))
+
+    def _advance(self, slots: Ints) -> None:
+        """Go on with the groups of devices."""
+        if len(slots):
+            self._advance_group(self._load_group(Slots(slots)))
+        self._ready = np.zeros(0, np.int64)
+
+    def _advance_group(self, group: _Group, *, later: Bools | None = None) -> None:
+        """Go on with each group: wait for openings, ask for its next part, or let it count and begin the next one.
+
+        Parameters
+        ----------
+        later : bool, shape (D,), optional
+            Devices whose groups begin in another transaction.
+        """
+        later = np.zeros(len(group.slots), np.bool_) if later is None else later
+        table, rows = self._coins.table, group.rows
+        before = table.at(rows)
+        answered = ~group.reports.any(group.unopened & (group.records["step"] == ASKED))
+        was_open = answered & (table.challenge[rows] != b"")
+        table.challenge[rows[was_open]] = b""
+        table.opened[rows[was_open]] = table.challenges[rows[was_open]]
+        table.asked[rows[was_open]] = 0
+        self._count_complete(group, answered)
+        table.due[rows] = answered & later & group.reports.any(group.unopened)
+        begins = answered & ~later & ~group.reports.any(group.records["step"] != UNGROUPED)
+        started = begins[group.reports.at]
+        group.records["step"][started] = GROUPED
+        group.changed |= group.reports.any(started)
+        group.keep(
+            ~(begins & ~group.reports.any(group.unopened))[group.reports.at]
+        )  # without a coin there is no challenge
+        waits = Batches.of_devices(table.batches[rows]).waiting
+        asks = answered & ~later & group.reports.any(group.unopened & (group.records["step"] == GROUPED))
+        self._ask(group, asks & ~waits)
+        table.asked[rows] = np.where(waits & (table.asked[rows] == 0), self._now, table.asked[rows])
+        self._close_batches(group)
+        changed = np.zeros(len(rows), np.bool_)
+        for name in ("challenges", "opened", "asked", "due", "challenge", "batches"):
+            changed |= getattr(before, name) != getattr(table, name)[rows]
+        self._coins.changed[rows[changed]] = True
+        ids = self._device_ids(group)
+        self._hear(ids[changed])
+        some = np.flatnonzero(group.changed)
+        if len(some):
+            mine = group.changed[group.reports.at]
+            kept = Ragged.made(group.records[mine], group.reports.counts[some])
+            self._transaction.put_waiting(ids[some], kept)
+
+    def _count_complete(self, group: _Group, answered: Bools) -> None:
+        """Let the groups count whose coins are all opened."""
+        step = group.records["step"]
+        complete = answered & ~group.reports.any(group.unopened & (step == GROUPED)) & group.reports.any(step == ASKED)
+        leaving = complete[group.reports.at] & (step != UNGROUPED)
+        counted = leaving & (group.records["masked"] != NO_COIN)
+        if counted.any():
+            self._counted.append((self._device_ids(group)[group.reports.at[counted]], group.records[counted]))
+        group.keep(~leaving)
+
+    def _ask(self, group: _Group, devices: Bools) -> None:
+        """Challenge as many reports of each group as fit into one receipt."""
+        if not devices.any():
+            return
+        table, records, of = self._coins.table, group.records, group.reports.at
+        rows = np.flatnonzero(devices[of] & (records["step"] == GROUPED) & group.unopened)
+        at, number = of[rows], records["number"][rows].astype(np.int64)
+        begins, fits = self._runs(group, at, number)
+        records["step"][rows[fits]] = ASKED
+        rows, at, number, begins = rows[fits], at[fits], number[fits], begins[fits]
+        group.changed |= devices
+        asked = np.flatnonzero(devices)
+        own = group.rows[asked]
+        table.challenges[own] += 1
+        table.asked[own] = self._now
+        reports = np.zeros((len(rows), 23), np.uint8)
+        reports[:, :6] = number.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :6]
+        reports[:, 6:22], reports[:, 22] = records["root"][rows], records["masked"][rows]
+        ends = np.searchsorted(at, asked, side="right")
+        seeds = challenge_seeds(self._key, self._device_ids(group)[asked], table.challenges[own], reports, ends)
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], len(rows)) - 1
+        runs = np.stack([number[first], number[last]], axis=1).astype("<i8")
+        run_ends = np.searchsorted(at[first], asked, side="right")
+        for row, seed, begin, end in zip(
+            own.tolist(), seeds, [0, *run_ends[:-1].tolist()], run_ends.tolist(), strict=True
+        ):
+            table.challenge[row] = seed.tobytes() + runs[begin:end].tobytes()
+
+    def _runs(self, group: _Group, at: Ints, number: Ints) -> tuple[Bools, Bools]:
+        """Return which reports begin a run of their device's challenge, and which fit into it.
+
+        Revealed numbers, and reports without a reading, do not end a run.
+        """
+        begins = np.ones(len(number), np.bool_)
+        if len(number) > 1:
+            same = (at[1:] == at[:-1]) & (number[1:] >> _STRETCH == number[:-1] >> _STRETCH)
+            begins[1:] = ~same | (np.diff(number) - 1 != np.diff(self._silent_before(group, at, number)))
+        device = np.diff(at, prepend=-1) != 0
+        far = begins & ~device
+        far[1:] &= np.diff(number) - 1 > _MOST_GAP
+        run, jumps = np.cumsum(begins), np.cumsum(far)
+        start = np.maximum.accumulate(np.where(device, np.arange(len(at)), 0))
+        return begins, (run - run[start] < MAX_CHALLENGE_RUNS) & (jumps == jumps[start])
+
+    def _silent_before(self, group: _Group, at: Ints, number: Ints) -> Ints:
+        """Count the revealed numbers and the reports without a reading before each report, over all devices so far."""
+        silent_at, silent = Batches.of_devices(self._coins.table.batches[group.rows]).revealed()
+        bare = group.records["masked"] == NO_COIN
+        all_at = np.concatenate([at, silent_at, group.reports.at[bare]])
+        numbers = np.concatenate([number, silent, group.records["number"][bare].astype(np.int64)])
+        order = np.lexsort((numbers, all_at))
+        before = np.empty(len(order), np.int64)
+        before[order] = np.cumsum(order >= len(at))
+        return before[: len(at)]
+
+    def _close_batches(self, group: _Group) -> None:
+        """Forget batches that no report can come from any more: the oldest, beyond twice the reserve."""
+        table = self._coins.table
+        batches = Batches.of_devices(table.batches[group.rows])
+        most = np.array([2 * reserve(profile) // BATCH_NUMBERS + 2 for profile in self._keyring.profiles], np.int64)
+        surplus = batches.counts - most[self._keyring.profile_of[group.slots]]
+        if not (surplus > 0).any():
+            return
+        lowest = self._coins.lowest_held(group.slots)
+        if len(group.records):
+            np.minimum.at(lowest, group.reports.at, group.records["number"].astype(np.int64))
+        rank = np.arange(len(batches.at)) - batches.begins[batches.at]
+        ends = batches.first + BATCH_NUMBERS - 1
+        closed = (rank < surplus[batches.at]) & (ends < lowest[batches.at])
+        if closed.any():
+            self._transaction.remove_roots(self._device_ids(group)[batches.at[closed]], batches.first[closed])
+            kept = batches.only(~closed).packed()
+            for place in np.unique(batches.at[closed]).tolist():
+                table.batches[group.rows[place]] = kept[place]
+
+    def counted(self) -> tuple[Ints, Records] | None:
+        """Return the reports that count now, each once, with their devices, by device and number; None without any."""
+        if not self._counted:
+            return None
+        device, records = (np.concatenate(parts) for parts in zip(*self._counted, strict=True))
+        self._counted = []
+        order = np.lexsort((records["number"], device))
+        return device[order], records[order]
 
     # ---- coins ----
 
@@ -408,37 +576,16 @@ class CoinDesk:
         unit = index_many(profile, devices, self._keyring.keys.of(bundles), numbers).astype(np.int64)
         return _coin_names(profile, devices, numbers, unit)
 
-    def _names_of(self, profile: Profile, held: HeldReports) -> tuple[Bytes, Ints]:
-        names = _coin_names(profile, held.device.astype(np.uint32), held.number, held.unit)
-        sizes = names[:, 14].astype(np.int64) + (names[:, 16].astype(np.int64) - 1) * names[:, 15]
-        return names, sizes
 
-    def _roots(self, keys: Sequence[tuple[int, int]]) -> Bytes:
-        """Return the committed roots of reports, given by device and number."""
-        batches = [self._devices[device].batch_of(number) for device, number in keys]
-        firsts = [batch.first if batch is not None else 0 for batch in batches]
-        stored = self._transaction.roots([(key[0], first) for key, first in zip(keys, firsts, strict=True)])
-        found = [
-            stored[device, first][ROOT_BYTES * (number - first) : ROOT_BYTES * (number - first + 1)]
-            for (device, number), first in zip(keys, firsts, strict=True)
-        ]
-        return np.frombuffer(b"".join(found), np.uint8).reshape(-1, ROOT_BYTES)
+def _first_of_each(rows: Ints, at: Ints) -> Ints:
+    """Return the first of some rows for each position."""
+    _, first = np.unique(at[rows], return_index=True)
+    return np.asarray(rows[np.sort(first)])
 
 
-_NUMBER, _PROFILE, _MASKED, _RECEIVED, _BODY, _CHALLENGE, _OUTCOME = 1, 2, 4, 5, 6, 7, 8
-"""Places of columns in a row of `HeldReports`."""
-
-
-def _table(rows: Sequence[Sequence[int]]) -> HeldReports:
-    if not rows:
-        return HeldReports.nothing()
-    return HeldReports(*(np.ascontiguousarray(column) for column in np.array(rows, np.int64).T))
-
-
-def _outcomes(profile: Profile, unit: Ints) -> Ints:
-    """Return the number of outcomes of each unit's coin."""
-    outcomes = np.array([block.outcomes for block in profile.blocks], np.int64)
-    return np.broadcast_to(outcomes[profile.block_of_unit(unit)], unit.shape)
+def _split(records: Records) -> list[bytes]:
+    size, data = records.dtype.itemsize, records.tobytes()
+    return [data[place : place + size] for place in range(0, len(data), size)]
 
 
 def _coin_names(profile: Profile, devices: npt.NDArray[np.uint32], numbers: Ints, unit: Ints) -> Bytes:
@@ -448,6 +595,12 @@ def _coin_names(profile: Profile, devices: npt.NDArray[np.uint32], numbers: Ints
         for name in ("keep", "change", "outcomes")
     )
     return coin_names(profile.id, devices, numbers, keep, change, symbols)
+
+
+def _table_sizes(names: Bytes) -> Ints:
+    """Return the number of outcomes in each table, from the names of its coins."""
+    keep, change, symbols = (names[:, place].astype(np.int64) for place in (14, 15, 16))
+    return keep + (symbols - 1) * change
 
 
 def _headers(profile: int, devices: npt.NDArray[np.uint32], numbers: Ints, kind: int) -> Bytes:
@@ -477,76 +630,21 @@ def answers_another_audit(names: Bytes, roots: Bytes, seeds: Bytes) -> bool:
     return which.tolist() == list(range(len(seeds))) and bool((np.diff(places) > 0).all())
 
 
-def masked_answers(profile: Profile, unit: Ints, column: Ints, sign: Ints) -> Ints:
-    """Return the masked answers that codewords, decoded to (column, sign), carry; `NO_COIN` without a reading."""
-    blocks, of = profile.blocks, np.broadcast_to(profile.block_of_unit(unit), unit.shape)
-    first = np.array([block.first_column for block in blocks], np.int64)[of]
-    signed = np.array([block.form == SIGN for block in blocks], np.bool_)[of]
-    return np.where(column == profile.k, NO_COIN, np.where(signed, sign > 0, column - first))
-
-
-def codeword_of(profile: Profile, unit: Ints, answer: Ints) -> tuple[Ints, Ints]:
-    """Return the column and the sign of answers: the inverse of `masked_answers`."""
-    blocks, of = profile.blocks, np.broadcast_to(profile.block_of_unit(unit), unit.shape)
-    first_column = np.array([block.first_column for block in blocks], np.int64)[of]
-    first_unit = np.array([block.first_unit for block in blocks], np.int64)[of]
-    signed = np.array([block.form == SIGN for block in blocks], np.bool_)[of]
-    column = first_column + np.where(signed, unit - first_unit, answer)
-    sign = np.where(signed & (answer == 0), -1, 1)
-    none = answer == NO_COIN
-    return np.where(none, profile.k, column), np.where(none, 1, sign)
-
-
-def runs_of(state: CoinDevice, part: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-    """Return the runs of a challenge of these held reports: first and last number, and how many reports it has up to there.
-
-    Revealed numbers, and reports without a reading, do not end a run.
-    """
-    silent = {row[_NUMBER] for row in part if row[_MASKED] == NO_COIN}
-    silent |= {number for batch in state.batches for number in batch.revealed}
-    runs: list[tuple[int, int, int]] = []
-    for count, row in enumerate(sorted(part, key=lambda row: row[_NUMBER]), start=1):
-        number = row[_NUMBER]
-        if row[_MASKED] == NO_COIN:
-            if runs:
-                runs[-1] = (*runs[-1][:2], count)
-            continue
-        joins = runs and number - runs[-1][0] < _LONGEST
-        if joins and all(between in silent for between in range(runs[-1][1] + 1, number)):
-            runs[-1] = (runs[-1][0], number, count)
-        else:
-            runs.append((number, number, count))
-    return runs
-
-
-def _fitting(runs: Sequence[tuple[int, int, int]]) -> int:
-    """Return how many reports the first runs have that fit into one receipt."""
-    count = 0
-    for place, (first, _, upto) in enumerate(runs[:MAX_CHALLENGE_RUNS]):
-        if place and first - runs[place - 1][1] - 1 > _LONGEST:
-            break
-        count = upto
-    return count
-
-
-def coin_receipt(key: bytes, era: bytes, settled: Receipt, state: CoinDevice, held: HeldReports) -> bytes:
-    """Return the receipt of a device with verified coins (SPEC section 13.3)."""
-    waiting = state.waiting
-    asked: list[list[int]] = []
-    if state.seed:
-        chosen = held.at(held.challenge == state.challenges)
-        asked = [list(row) for row in zip(*(column.tolist() for column in vars(chosen).values()), strict=True)]
-    return write_coin_receipt(
-        key,
-        state.device,
-        CoinReceipt(
-            settled=settled,
-            era=era,
-            approved=state.approved,
-            audit_first=waiting.first if waiting else 0,
-            audit=waiting.audit if waiting else 0,
-            opened=state.opened,
-            challenge_seed=state.seed,
-            challenge=tuple((first, last) for first, last, _ in runs_of(state, asked)),
-        ),
+def coin_receipts(keys: Bytes, era: bytes, devices: Ints, settled: AckRanges, table: CoinTable) -> Sequence[bytes]:
+    """Return the receipts of devices with verified coins (SPEC section 13.3), one entry per device in all arguments."""
+    batches = Batches.of_devices(table.batches)
+    waits = batches.waiting
+    audits = batches.records["audit"][batches.ends - 1] if len(batches.records) else np.zeros(len(devices), np.uint32)
+    return write_coin_receipts(
+        keys,
+        devices,
+        settled.upto,
+        settled.runs,
+        settled.run_ends,
+        era=era,
+        approved=table.approved,
+        audit_first=np.where(waits, batches.newest, 0),
+        audit=np.where(waits, audits, 0),
+        opened=table.opened,
+        challenges=list(table.challenge),
     )

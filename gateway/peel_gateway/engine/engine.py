@@ -7,30 +7,31 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_core import Opened, open_joined
 from peel_core.primitives import NUMBER_MAX
-from peel_core.receipts import Receipt, write_receipts
+from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
-from peel_gateway.engine.coins import CoinDesk, Recalled, codeword_of, coin_receipt, masked_answers
+from peel_gateway.engine.coins import CoinCache, VerifiedCoins, coin_receipts
 from peel_gateway.logs import Log
-from peel_gateway.model.coins import UNGROUPED, UNOPENED, CoinDevice, HeldReports
+from peel_gateway.model.coins import CoinTable, Records
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import Message, MessageBatch, Senders
-from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, LogTable, Positions, Slots
+from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, LogTable, Slots
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening import bucketing, layers
-from peel_gateway.screening.batch import Batch, front, listen, speakers
+from peel_gateway.screening import bucketing
+from peel_gateway.screening.batch import front, listen, speakers
+from peel_gateway.screening.counting import count_opened
 from peel_gateway.screening.decode_context import DecodeContext, DeviceSource, slots_of
 from peel_gateway.screening.device_tests import bases
 from peel_gateway.screening.e_process import DamagedTestState
 from peel_gateway.screening.judge import ExposedDevice, judge
-from peel_gateway.screening.layers import OPEN, Decoded, Policy
-from peel_gateway.screening.numbers import UsedNumbers, ack_ranges_of, enter, unseen, used_numbers
+from peel_gateway.screening.layers import OPEN, Policy
+from peel_gateway.screening.numbers import ack_ranges_of, used_numbers
 from peel_gateway.screening.precheck import MOST_PIECES, precheck
 from peel_gateway.screening.state_cache import CACHE_BYTES, StateCache, states_of
 from peel_gateway.storage.store import Store, StoreCorrupt, Transaction
@@ -119,6 +120,8 @@ class Engine:
         self.moment = GatewayTime()
         self._context: DecodeContext | None = None
         self._cache: StateCache | None = None
+        self._coins: CoinCache | None = None
+        """Valid as long as the cache is."""
         self._marked: int | None = None
         """The time bucket in which the mark of the database was last renewed."""
 
@@ -159,22 +162,24 @@ class Engine:
             self._context.keyring, messages.payloads, messages.payload_ends, accept_unsealed=self._accept_unsealed
         )
         with self.store.begin() as transaction:
+            before = transaction.clock()
+            moment = advance(before, self._clock())
+            verified = self._has_verified(self._context)
+            if verified:
+                self._mark(transaction, moment)
             cache = self._current_cache(self._context, transaction)
+            coins = self._current_coins(cache, transaction) if verified else None
             self._cache = None  # from here on it changes: without a commit it differs from the store
             if cache.overdue:
                 transaction.checkpoint(*cache.checkpoint())
                 cache.note_checkpoint()
-            before = transaction.clock()
-            moment = advance(before, self._clock())
             transaction.take(taken)
-            if self._has_verified(self._context):
-                self._mark(transaction, moment)
-            turn = _Turn(transaction, cache, self._policy, moment)
+            turn = _Turn(transaction, cache, coins, self._policy, moment)
             # Replayed pieces left the quarantine: all that are still refused must go back.
             turn.screen(messages, opened, most_pieces=len(opened) if taken else MOST_PIECES)
         self._note_time(before, moment)
         self._marked = moment.seen // 1000 // self._policy.bucket_seconds
-        self._cache = cache
+        self._cache, self._coins = cache, coins
         return turn.report(len(messages), len(opened), time.perf_counter() - started)
 
     def challenge(self) -> BatchReport | None:
@@ -215,15 +220,17 @@ class Engine:
         keyring = self._cache.context.keyring
         senders = senders.only(slots_of(keyring, senders.device) >= 0)
         verified = self._verified(senders)
-        plain = senders.only(~verified)
-        states = self._states(self._cache, plain.device)
-        said = ack_ranges_of(used_numbers(states), plain.lowest)
-        bundle = keyring.find(plain.device, states.last_number)  # -1 where nothing is stored
-        keys = keyring.keys.receipt[bundle]
-        receipts = write_receipts(plain.device, keys, said.upto, said.runs, said.run_ends)
-        rows = zip(plain.device.tolist(), receipts, bundle.tolist(), strict=True)
-        coined = self._coin_receipts(senders.only(verified)) if verified.any() else []
-        return [*((device, receipt) for device, receipt, place in rows if place >= 0), *coined]
+        return [*self._plain_receipts(senders.only(~verified)), *self._coin_receipts(senders.only(verified))]
+
+    def _plain_receipts(self, senders: Senders) -> Iterator[tuple[int, bytes]]:
+        assert self._cache is not None
+        keyring = self._cache.context.keyring
+        states = self._states(self._cache, senders.device)
+        said = ack_ranges_of(used_numbers(states), senders.lowest)
+        bundle = keyring.find(senders.device, states.last_number)  # -1 where nothing is stored
+        receipts = write_receipts(senders.device, keyring.keys.receipt[bundle], said.upto, said.runs, said.run_ends)
+        rows = zip(senders.device.tolist(), receipts, bundle.tolist(), strict=True)
+        return ((device, receipt) for device, receipt, place in rows if place >= 0)
 
     def _verified(self, senders: Senders) -> Bools:
         """Return True for each device with a verified profile."""
@@ -232,28 +239,30 @@ class Engine:
         verified = np.array([profile.verified for profile in keyring.profiles], np.bool_)
         return np.asarray(verified[keyring.profile_of[slots_of(keyring, senders.device)]])
 
-    def _coin_receipts(self, senders: Senders) -> list[tuple[int, bytes]]:
+    def _coin_receipts(self, senders: Senders) -> Iterator[tuple[int, bytes]]:
         """Return the receipts of devices with verified coins, by the key of the newest bundle with a commitment."""
         assert self._cache is not None
+        if not len(senders.device):
+            return iter(())
         keyring = self._cache.context.keyring
-        states = self._states(self._cache, senders.device)
-        era, coins, held = self.store.read_coins(senders.device)
-        seen = _with_held(used_numbers(states), senders.device, coins, held)
-        highest = np.minimum(senders.lowest, seen.last_number)
-        said = ack_ranges_of(seen, highest)
-        ends = np.searchsorted(held.device, senders.device, side="right")
-        committed = np.array([coins[d].committed if d in coins else 0 for d in senders.device.tolist()], np.int64)
-        bundle = keyring.find(senders.device, np.maximum(committed, 1))
-        receipts = []
-        begin = run = 0
-        for at, device in enumerate(senders.device.tolist()):
-            mine, begin = slice(begin, int(ends[at])), int(ends[at])
-            runs, run = said.runs[run : int(said.run_ends[at])], int(said.run_ends[at])
-            if device in coins and bundle[at] >= 0:
-                settled = Receipt(int(said.upto[at]), tuple((first, last) for first, last in runs.tolist()))
-                key = keyring.keys.receipt[bundle[at]].tobytes()
-                receipts.append((device, coin_receipt(key, era, settled, coins[device], held.at(mine))))
-        return receipts
+        era, table = self._coin_table(senders.device)
+        bundle = keyring.find(senders.device, np.maximum(table.committed, 1))
+        some = (table.committed > 0) & (bundle >= 0)
+        senders, table, keys = senders.only(some), table.at(some), keyring.keys.receipt[bundle[some]]
+        seen = used_numbers(self._states(self._cache, senders.device))
+        settled = ack_ranges_of(seen, np.minimum(senders.lowest, seen.last_number))
+        return zip(senders.device.tolist(), coin_receipts(keys, era, senders.device, settled, table), strict=True)
+
+    def _coin_table(self, devices: DeviceIds) -> tuple[bytes, CoinTable]:
+        """Return the era and the coins of devices (ascending), one entry each."""
+        assert self._cache is not None
+        slots = slots_of(self._cache.context.keyring, devices)
+        if self._coins is not None and (known := self._coins.find(slots)) is not None:
+            return self._coins.era, known
+        era, stored = self.store.read_coins(devices)
+        table = CoinTable.new(devices)
+        table.put(np.searchsorted(devices, stored.device), stored)
+        return era, table
 
     def _states(self, cache: StateCache, devices: DeviceIds) -> DeviceStates:
         """Return the states of devices (ascending) from the cache, or from the store if one of them was evicted."""
@@ -340,6 +349,12 @@ class Engine:
                 passed_seconds=(moment.tick - before.tick) / 1000,
             )
 
+    def _current_coins(self, cache: StateCache, transaction: Transaction) -> CoinCache:
+        """Return the cache of verified coins, read again if the other one was."""
+        if self._coins is not None and cache is self._cache:
+            return self._coins
+        return CoinCache(cache.context, transaction)
+
     def _current_cache(self, context: DecodeContext, transaction: Transaction) -> StateCache:
         """Return the cache, read again if it is missing or another process has written."""
         generation = transaction.generation
@@ -364,9 +379,16 @@ class Engine:
 
 
 class _Turn:
-    """One transaction of the engine: screens messages, and then the held reports that count now."""
+    """One transaction of the engine: screens messages, then challenges and counts reports with verified coins."""
 
-    def __init__(self, transaction: Transaction, cache: StateCache, policy: Policy, moment: GatewayTime) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        cache: StateCache,
+        coins: CoinCache | None,
+        policy: Policy,
+        moment: GatewayTime,
+    ) -> None:
         self._transaction = transaction
         self._cache = cache
         self._policy = policy
@@ -375,28 +397,33 @@ class _Turn:
         self._exposed: list[ExposedDevice] = []
         self._gaps = self._dropped = 0
         self._senders = Senders.nothing()
-        verified = any(profile.verified for profile in cache.context.keyring.profiles)
-        self._desk = CoinDesk(transaction, cache.context, moment) if verified else None
+        self._coins = None if coins is None else VerifiedCoins(transaction, cache, coins, moment, self._hear)
 
     def screen(self, messages: MessageBatch, opened: Opened, *, most_pieces: int) -> None:
         """Screen messages and write all effects."""
         verdicts = front(opened, self._cache.context)
-        given = None
-        if self._desk is not None:
-            opened, verdicts, given = self._at_the_desk(self._desk, messages, opened, verdicts)
-        look_up(self._cache, speakers(opened, verdicts), self._transaction)
-        self._judge(listen(messages, opened, verdicts, self._cache, self._moment, given=given), most_pieces)
-        if self._desk is not None:
-            self._hear(self._desk.challenge())
-            self._count(self._desk.recalled())
-            self._desk.write()
+        if self._coins is None:
+            self._judge(messages, opened, verdicts, None, most_pieces)
+            return
+        opened, verdicts, given = self._take_messages(self._coins, opened, verdicts)
+        held = self._judge(messages, opened, verdicts, given, most_pieces)
+        self._coins.hold(held)
+        self._coins.challenge()
+        self._count(self._coins)
+        self._coins.write()
 
-    def _judge(self, batch: Batch, most_pieces: int, *, recalled: bool = False) -> None:
-        cache = self._cache
-        prechecked = precheck(batch, cache, self._policy, self._moment, most_pieces=most_pieces)
+    def _judge(
+        self, messages: MessageBatch, opened: Opened, verdicts: Ints, given: Ints | None, most_pieces: int
+    ) -> Records:
+        """Screen reports and write the effects. Return the reports to be held."""
+        cache, moment = self._cache, self._moment
+        look_up(cache, speakers(opened, verdicts), self._transaction)
+        batch = listen(messages, opened, verdicts, cache, moment, given=given)
+        if self._coins is not None:
+            batch = replace(batch, revealed=self._coins.revealed(batch))
+        prechecked = precheck(batch, cache, self._policy, moment, most_pieces=most_pieces)
         judgement = judge(prechecked, self._transaction.find(prechecked.questions))
-        if not recalled:
-            self._refuse_bypass(judgement.effects.log)
+        self._refuse_bypass(judgement.effects.log)
         written = self._transaction.write(judgement.effects)
         cache.apply(judgement.change, written.left, self._transaction.generation)
         self._counts.update(judgement.effects.counts)
@@ -404,91 +431,64 @@ class _Turn:
         self._gaps += len(judgement.effects.gaps)
         self._dropped += written.dropped
         self._senders = self._senders.joined(Senders(cache.context.ids(batch.senders), batch.lowest))
+        if self._coins is not None and judgement.effects.withdrawn:
+            self._coins.void(np.array(sorted(judgement.effects.withdrawn), np.int64))
+        return judgement.held[~np.isin(judgement.held["device"], judgement.effects.withdrawn)]
 
     # ---- verified coins ----
 
     def _refuse_bypass(self, log: LogTable) -> None:
-        """Raise if a report of a verified profile would count without its coin. The desk lets none through; this makes it certain."""
+        """Raise if a report of a verified profile would count without its coin. No layer lets one through; this makes it certain."""
         verified = [profile.id for profile in self._cache.context.keyring.profiles if profile.verified]
-        counted = (log.verdict == Verdict.ACCEPTED) | (log.verdict == Verdict.NO_READING)
-        if verified and (counted & np.isin(log.profile, verified)).any():
+        if verified and ((log.verdict == Verdict.ACCEPTED) & np.isin(log.profile, verified)).any():
             raise RuntimeError("a report of a verified profile would count without its coin")
 
-    def _at_the_desk(
-        self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints
-    ) -> tuple[Opened, Ints, Ints]:
-        """Let the desk take its messages and hold reports. Return the other pieces, with the verdicts that the desk has given."""
+    def _take_messages(self, coins: VerifiedCoins, opened: Opened, verdicts: Ints) -> tuple[Opened, Ints, Ints]:
+        """Take the messages of verified coins. Return the other pieces, with what the coins say about them.
+
+        A message that exposes its device is among them. Those of withdrawn devices are dropped.
+        """
         given = np.full(len(opened), OPEN)
-        stays = np.ones(len(opened), np.bool_)
         verified = np.array([profile.verified for profile in self._cache.context.keyring.profiles], np.bool_)
         mine = (verdicts == OPEN) & verified[opened.profile]
-        if mine.any():
-            look_up(self._cache, Slots(np.unique(opened.slot[mine]).astype(np.int64)), self._transaction)
-            slots = Slots(opened.slot.astype(np.int64))
-            mine[mine] = self._cache.gather(Slots(slots[mine])).withdrawn == 0
-            told = np.flatnonzero(mine & (opened.type != 0))
-            self._hear(opened.device[told].tolist())
-            given[told] = desk.take(opened, told)
-            stays[told] = given[told] != OPEN
-            reports = mine & (opened.type == 0)
-            if reports.any():
-                given[reports], stays[reports] = self._hold(desk, messages, opened.at(reports), verdicts[reports])
-        withdrawn = (verdicts == OPEN) & (opened.type != 0) & ~mine  # a withdrawn device has nothing to commit to
-        stays &= ~withdrawn
-        verdicts = np.where(given == Verdict.UNCOMMITTED, given, verdicts)
+        if not mine.any():
+            return opened, verdicts, given
+        slots = Slots(opened.slot.astype(np.int64))
+        look_up(self._cache, Slots(np.unique(slots[mine])), self._transaction)
+        message = mine & (opened.type != 0)
+        mine[mine] = self._cache.gather(Slots(slots[mine])).withdrawn == 0
+        taken = np.flatnonzero(mine & message)
+        if len(taken):
+            self._hear(opened.device[taken])
+            given[taken] = coins.take(opened, taken)
+        reports = np.flatnonzero(mine & ~message)
+        if len(reports):
+            given[reports] = coins.refuse_uncommitted(opened, reports)
+        stays = ~message | (given == Verdict.COIN)
         return opened.at(stays), verdicts[stays], given[stays]
 
-    def _hold(self, desk: CoinDesk, messages: MessageBatch, opened: Opened, verdicts: Ints) -> tuple[Ints, Bools]:
-        """Hold the reports that no layer before the statistics objects to. Return the desk's verdicts, and which reports stay.
-
-        A report that stays is judged again, without those that are held. So it must not be one that would then be accepted:
-
-        - The desk compares reports under one number with each other, whether they come in one batch or not.
-        - It refuses numbers without an approved batch, also in copies. Numbers in the log are left to the log.
-        - A flood is final. Without the held reports, the number could pass for the device's first.
-        """
-        cache = self._cache
-        context = cache.context
-        batch = listen(messages, opened, verdicts, cache, self._moment)
-        prechecked = precheck(batch, cache, self._policy, self._moment)
-        fresh = unseen(used_numbers(batch.states), batch.at, batch.number)
-        repeated = (prechecked.verdicts == Verdict.REDELIVERED) | (prechecked.verdicts == Verdict.REUSED)
-        judged = layers.judge_content(
-            np.where(fresh & repeated, OPEN, prechecked.verdicts),
-            opened,
-            batch.decoded,
-            context.keyring.profiles,
-            self._policy.residual_limit,
-        )
-        committed = desk.has_approved(opened.device, batch.number)
-        given = np.where(judged == Verdict.FLOOD, judged, OPEN)
-        given[fresh & ~committed] = Verdict.UNCOMMITTED
-        clean = np.flatnonzero((judged == OPEN) & (given == OPEN))
-        held = _held_reports(batch, context, clean)
-        given[clean] = desk.hold(held)
-        self._hear(held.device.tolist())
-        again = given == Verdict.REDELIVERED
-        self._counts[Verdict.REDELIVERED] += int(again.sum())
-        stays = np.ones(len(opened), np.bool_)
-        stays[clean] = (given[clean] != OPEN) & ~again[clean]
-        return np.where(again, OPEN, given), stays
-
-    def _hear(self, devices: Sequence[int]) -> None:
+    def _hear(self, devices: npt.NDArray[np.integer]) -> None:
         """Note that devices get a receipt."""
-        ids = np.array(devices, np.int64)
+        ids = np.unique(devices).astype(np.int64)
         self._senders = self._senders.joined(Senders.of(ids, np.full(len(ids), NUMBER_MAX)))
 
-    def _count(self, recalled: Recalled) -> None:
-        """Screen held reports whose coins are opened, and note revealed numbers as used."""
-        reports = recalled.reports
-        if not len(reports):
+    def _count(self, coins: VerifiedCoins) -> None:
+        """Count reports whose coins are opened."""
+        counted = coins.counted()
+        if counted is None:
             return
-        context = self._cache.context
-        look_up(self._cache, slots_of(context.keyring, DeviceIds(np.unique(reports.device))), self._transaction)
-        messages, opened, decoded, body, given = _recall(recalled, self._cache)
-        verdicts = np.full(len(opened), OPEN)
-        batch = listen(messages, opened, verdicts, self._cache, self._moment, given=given, recalled=(decoded, body))
-        self._judge(batch, MOST_PIECES, recalled=True)
+        cache, (device, records) = self._cache, counted
+        slots = slots_of(cache.context.keyring, DeviceIds(device))
+        look_up(cache, Slots(np.unique(slots)), self._transaction)
+        counts = cache.gather(slots).withdrawn == 0
+        counts &= np.isin(records["profile"], cache.context.profile_ids())
+        if not counts.any():
+            return
+        effects, change = count_opened(cache, device[counts], records[counts], self._moment)
+        written = self._transaction.write(effects)
+        cache.apply(change, written.left, self._transaction.generation)
+        self._counts[Verdict.ACCEPTED] += len(effects.log)
+        self._hear(device[counts])
 
     def report(self, messages: int, pieces: int, seconds: float) -> BatchReport:
         """Return the outcome."""
@@ -503,98 +503,6 @@ class _Turn:
             seconds=seconds,
             senders=self._senders,
         )
-
-
-def _with_held(
-    seen: UsedNumbers, devices: DeviceIds, coins: Mapping[int, CoinDevice], held: HeldReports
-) -> UsedNumbers:
-    """Add what a receipt acknowledges besides the numbers in the log: held ones, and revealed ones below the highest."""
-    highest = seen.last_number.copy()
-    at = np.searchsorted(devices, held.device)
-    np.maximum.at(highest, at, held.number)
-    pairs = [
-        (place, number)
-        for place, (device, most) in enumerate(zip(devices.tolist(), highest.tolist(), strict=True))
-        if device in coins
-        for batch in coins[device].batches
-        if batch.approved and batch.last > seen.low_water[place]
-        for number in batch.revealed
-        if number < most
-    ]
-    revealed = np.array(pairs, np.int64).reshape(-1, 2)
-    where = Positions(np.concatenate([at, revealed[:, 0]]))
-    numbers = np.concatenate([held.number, revealed[:, 1]])
-    fresh = unseen(seen, where, numbers)
-    return enter(seen, Positions(where[fresh]), numbers[fresh]) if fresh.any() else seen
-
-
-def _held_reports(batch: Batch, context: DecodeContext, rows: Ints) -> HeldReports:
-    opened = batch.opened
-    position = opened.profile[rows].astype(np.int64)
-    unit, column, sign = opened.unit[rows].astype(np.int64), batch.decoded.index[rows], batch.decoded.sign[rows]
-    masked = np.zeros(len(rows), np.int64)
-    for each in np.unique(position).tolist():
-        of = position == each
-        masked[of] = masked_answers(context.keyring.profiles[each], unit[of], column[of], sign[of])
-    return HeldReports(
-        device=opened.device[rows].astype(np.int64),
-        number=batch.number[rows],
-        profile=context.profile_ids()[position],
-        unit=unit,
-        masked=masked,
-        received=batch.received[rows],
-        body=batch.body[rows],
-        challenge=np.full(len(rows), UNGROUPED),
-        outcome=np.full(len(rows), UNOPENED),
-    )
-
-
-def _recall(recalled: Recalled, cache: StateCache) -> tuple[MessageBatch, Opened, Decoded, Ints, Ints]:
-    """Return held reports and revealed numbers as if they had just been opened and decoded."""
-    context, reports = cache.context, recalled.reports
-    keyring = context.keyring
-    slots = slots_of(keyring, DeviceIds(recalled.revealed_device))
-    states = cache.gather(slots)
-    fresh = unseen(used_numbers(states), Positions(np.arange(len(slots))), recalled.revealed)
-    device = np.concatenate([reports.device, recalled.revealed_device[fresh]])
-    number = np.concatenate([reports.number, recalled.revealed[fresh]])
-    count, extra = len(device), int(fresh.sum())
-    bundle = keyring.find(device, number)
-    position = keyring.bundle_profile[bundle]
-    unit = np.concatenate([reports.unit, np.zeros(extra, np.int64)])
-    index, sign, rule = np.full(count, -1), np.zeros(count, np.int64), np.zeros(count, np.int64)
-    held = np.arange(count) < len(reports)
-    for each in np.unique(position[held]).tolist():
-        of, profile = held & (position == each), keyring.profiles[each]
-        index[of], sign[of] = codeword_of(profile, unit[of], reports.masked[of[: len(reports)]])
-        rule[of] = profile.rules(unit[of])
-    residual = np.where(held, 0, np.inf).astype(np.float32)
-    last = int(reports.received.max())
-    received = np.concatenate([reports.received, np.full(extra, last)])
-    messages = MessageBatch.at_times(received)
-    zeros = np.zeros(count, np.int32)
-    widths = tuple(profile.width for profile in keyring.profiles)
-    opened = Opened(
-        message=np.arange(count, dtype=np.int32),
-        offset=zeros,
-        length=zeros,
-        code=np.zeros(count, np.int8),
-        flags=np.zeros(count, np.uint8),
-        type=np.zeros(count, np.uint8),
-        device=device.astype(np.uint32),
-        number=number.astype(np.uint64),
-        profile=position.astype(np.int32),
-        slot=slots_of(keyring, DeviceIds(device)).astype(np.int32),
-        rule=rule.astype(np.uint32),
-        unit=unit.astype(np.uint32),
-        packed=np.zeros((count, 1), np.uint8),
-        widths=widths,
-        bodies=np.zeros(0, np.uint8),
-        starts=np.zeros(count, np.int64),
-    )
-    body = np.concatenate([reports.body, np.zeros(extra, np.int64)])
-    given = np.where(held, OPEN, int(Verdict.REVEALED))
-    return messages, opened, Decoded(index, sign, residual), body, given
 
 
 def look_up(cache: StateCache, slots: Slots, transaction: Transaction) -> None:

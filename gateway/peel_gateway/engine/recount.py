@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from peel_core import Profile, index_many
 from peel_gateway.engine.engine import reading_stored
-from peel_gateway.engine.recount_coins import HeldCheck
+from peel_gateway.engine.recount_coins import coin_differences
 from peel_gateway.engine.recount_states import StateCheck, portions
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.grouping import add_up, extremes, unique_rows, up_to
@@ -81,7 +81,7 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
     store.check()
     with reading_stored(), store.inspect() as shown:
         kept = shown.kept
-        sums, numbers, held = _Sums(kept), NumberCheck(kept, registry), HeldCheck(kept)
+        sums, numbers = _Sums(kept), NumberCheck(kept, registry)
         found: list[Difference] = []
         judged: list[Difference] = []
         for place, devices in enumerate(portions(kept, registry, alpha, cache_bytes)):
@@ -92,10 +92,9 @@ def _recount_partition(store: Store, registry: DeviceSource, alpha: float, cache
                     sums.add(log, gaps)
                     shown.rollups.add(log)
                     found += numbers.add(log, gaps)
-                    found += held.add(log)
             judged += device_tests.differences()
         judged += shown.rollups.differences()
-    found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept), *held.differences()]
+    found = [*sums.differences(), *judged, *found, *numbers.differences(), *_pardons(kept), *coin_differences(kept)]
     return RecountReport(sums.reports, sums.devices, found)
 
 
@@ -176,7 +175,9 @@ class _Sums:
         bucket = np.where(log.bucket < kept.fine_from, log.bucket // kept.day * kept.day, log.bucket)
         self._tallies.add([log.profile[counted], bucket[counted], log.index[counted]], values)
         self._reports.add([log.device, log.verdict], [one])
-        bucketed = counted | (log.verdict == Verdict.NO_READING)
+        opened = log.device[log.opened != 0]  # takes back that the report is held
+        self._reports.add([opened, np.full(len(opened), int(Verdict.HELD))], [np.full(len(opened), -1)])
+        bucketed = (log.opened == 0) & (counted | np.isin(log.verdict, (Verdict.NO_READING, Verdict.HELD)))
         timed = bucketed & (log.bucket >= max(1, self._kept.spans_from))
         self._bucket_spans.add(log.device[timed], log.bucket[timed], log.number[timed], log.number[timed])
         self._gaps += len(gaps)
@@ -201,8 +202,13 @@ class _Sums:
         yield from self._bucket_span_differences()
         accepted = np.full(len(kept.devices), int(Verdict.ACCEPTED))
         reports = _rows(2, kept.devices.device, accepted, kept.devices.accepted)
-        refused: Rows = {tuple(key): (value,) for key, value in kept.refused.items()}
-        yield from _compare("device_report", {**reports, **refused}, self._reports.rows())
+        refused = _Sum(2, 1)
+        refused.add([kept.devices.device, np.full(len(kept.devices), int(Verdict.HELD))], [kept.devices.held])
+        for (device, verdict), count in kept.refused.items():
+            refused.add(
+                [np.array([value], np.int64) for value in (device, _as_held(verdict))], [np.array([count], np.int64)]
+            )
+        yield from _compare("device_report", {**reports, **refused.rows()}, self._reports.rows())
         yield from _compare("counter", self._stored_verdicts(), self._verdicts())
         yield from _compare("gap", _values(counters, "gap"), {(0,): (self._gaps,)} if self._gaps else {})
         gone = sum(plus + minus for *_, plus, minus in self._totals.rows().values())
@@ -238,7 +244,9 @@ class _Sums:
     def _stored_verdicts(self) -> Rows:
         """Return stored counts by verdict, without replayed reports and without redeliveries, which are not logged."""
         again = self._kept.counters.get("replayed", {})
-        judged = {key: value - again.get(key, 0) for key, value in self._kept.counters.get("verdict", {}).items()}
+        judged: dict[int, int] = {}
+        for key, value in self._kept.counters.get("verdict", {}).items():
+            judged[_as_held(key)] = judged.get(_as_held(key), 0) + value - again.get(key, 0)
         return _values({"verdict": judged | {int(Verdict.REDELIVERED): 0}}, "verdict")
 
     def _verdicts(self) -> Rows:
@@ -253,6 +261,11 @@ class _Sums:
         return {(verdict,): (count,) for verdict, count in totals.items()}
 
 
+def _as_held(verdict: int) -> int:
+    """Return a verdict as the log has it: there, void reports are held for ever."""
+    return int(Verdict.HELD) if verdict == Verdict.VOID else verdict
+
+
 def _values(counters: Mapping[str, Mapping[int, int]], kind: str) -> Rows:
     return {(key,): (value,) for key, value in counters.get(kind, {}).items() if value}
 
@@ -261,6 +274,18 @@ def _compare(table: str, stored: Rows, recounted: Rows) -> Iterator[Difference]:
     for key in sorted(stored.keys() | recounted.keys()):
         if stored.get(key) != recounted.get(key):
             yield Difference(table, "/".join(map(str, key)), stored.get(key), recounted.get(key))
+
+
+def _only(log: LogTable, rows: Bools) -> LogTable:
+    return LogTable(**{name: column[rows] for name, column in vars(log).items()})
+
+
+def _entered(seen: UsedNumbers, place: Ints, number: Ints) -> tuple[UsedNumbers, list[tuple[int, int]]]:
+    """Use numbers of devices. Return those that were used before too. All holes are kept, however many."""
+    (at, numbers), where = unique_rows(place, number)
+    again = (np.bincount(where, minlength=len(at)) > 1) | ~unseen(seen, Positions(at), numbers)
+    seen = enter(seen, Positions(at[~again]), numbers[~again], most_holes=2**40)
+    return seen, list(zip(at[again].tolist(), numbers[again].tolist(), strict=True))
 
 
 _NONE = np.iinfo(np.int64).max
@@ -286,17 +311,20 @@ class NumberCheck:
         """Devices whose gaps can be checked: all their profiles assign an attribute to each number."""
         self._note_profiles(kept.pruned.device, kept.pruned.profile)
         none = np.zeros(len(devices), np.int64)
-        self._so_far = UsedNumbers(none, none, np.full(len(devices), NO_HOLES, object), none)
+        self._so_far = self._opened = UsedNumbers(none, none, np.full(len(devices), NO_HOLES, object), none)
         self._gaps: set[tuple[int, int]] = set()
         self._late: set[tuple[int, int]] = set()
 
     def add(self, log: LogTable, gaps: GapTable) -> Iterator[Difference]:
         """Add events; yield logged numbers that the device's state lacks, and gaps with a wrong attribute."""
+        yield from self._opened_twice(_only(log, log.opened != 0))
+        log = _only(log, log.opened == 0)
         known, place = self._places(log.device)
         if not known.all():
             yield Difference("seen", "device", "unknown", "in the log")
         np.add.at(self._reports, place, 1)
-        yield from self._used_twice(place, log.number[known])
+        self._so_far, again = _entered(self._so_far, place, log.number[known])
+        yield from self._twice(again, "used once")
         in_time = (log.late[known] == 0) & (log.arrival[known] > self._devices.pardoned[place])
         np.minimum.at(self._in_time, place[in_time], log.number[known][in_time])
         self._note_profiles(log.device, log.profile)
@@ -307,15 +335,15 @@ class NumberCheck:
         self._gaps |= set(zip(gaps.device.tolist(), gaps.number.tolist(), strict=True))
         yield from self._wrong_attributes(gaps)
 
-    def _used_twice(self, place: Ints, number: Ints) -> Iterator[Difference]:
-        """Yield numbers that the log has twice. All holes are kept, however many."""
-        (at, numbers), where = unique_rows(place, number)
-        again = (np.bincount(where, minlength=len(at)) > 1) | ~unseen(self._so_far, Positions(at), numbers)
-        for row in np.flatnonzero(again).tolist():
-            yield Difference(
-                "seen", f"{self._devices.device[at[row]]:08x}/{numbers[row]}", "used once", "twice in the log"
-            )
-        self._so_far = enter(self._so_far, Positions(at[~again]), numbers[~again], most_holes=2**40)
+    def _opened_twice(self, log: LogTable) -> Iterator[Difference]:
+        """Yield numbers whose coin was opened twice."""
+        known, place = self._places(log.device)
+        self._opened, again = _entered(self._opened, place, log.number[known])
+        yield from self._twice(again, "opened once")
+
+    def _twice(self, numbers: Sequence[tuple[int, int]], stored: str) -> Iterator[Difference]:
+        for at, number in numbers:
+            yield Difference("seen", f"{self._devices.device[at]:08x}/{number}", stored, "twice in the log")
 
     def differences(self) -> Iterator[Difference]:
         """Yield devices with more or fewer used numbers than logged, gaps whose reports came in time, and unsettled numbers."""

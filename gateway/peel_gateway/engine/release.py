@@ -21,7 +21,7 @@ class ReleaseError(Exception):
 def release(
     archive: Archive, devices: Sequence[int], *, reason: str, who: str, clock: Callable[[], Reading] = read_clock
 ) -> list[AuditEntry]:
-    """Make all batches of devices void and drop their held reports. A running gateway follows with its next batch.
+    """Make all batches and held reports of devices void. A running gateway follows with its next batch.
 
     The numbers of void batches are lost: the device commits to new ones.
 
@@ -46,10 +46,12 @@ def _within(archive: Archive, store: Store, devices: Sequence[int]) -> list[int]
 
 
 def _refuse_empty(store: Store, devices: Sequence[int]) -> None:
-    _, coins, held = store.read_coins(np.array(sorted(devices), np.int64))
-    holding = set(held.device.tolist())
+    ids = np.array(sorted(devices), np.int64)
+    _, coins = store.read_coins(ids)
+    states = store.devices(ids)
+    having = {*coins.device[coins.batches != b""].tolist(), *states.device[states.held > 0].tolist()}
     for device in devices:
-        if device not in holding and not (device in coins and coins[device].batches):
+        if device not in having:
             raise _nothing_to_release(device)
 
 

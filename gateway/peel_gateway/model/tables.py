@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, NewType, Self
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.coins import CoinDevice, HeldReports
+from peel_gateway.model.coins import CoinTable
 from peel_gateway.model.exposure import AuditEntry, Exposure
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.verdict import Verdict
 
 __all__ = [
     "DEVICE_COLUMNS",
+    "LOG_COLUMNS",
     "MOVING_COLUMNS",
     "NO_HOLES",
     "STATE_COLUMNS",
@@ -71,7 +72,10 @@ NO_HOLES = b""
 
 @dataclass
 class LogTable:
-    """Reports in the log as columns: each authenticated report has one row, a device's number at most one."""
+    """Reports in the log as columns. Each authenticated report has one row, a device's number at most one.
+
+    A held report has a second row, with verdict `ACCEPTED`, when its verified coin is opened.
+    """
 
     device: Ints
     number: Ints
@@ -92,11 +96,16 @@ class LogTable:
     the second is still refused, as a redelivery."""
     bucket: Ints
     """Start of the time bucket that it is bucketed in, Unix seconds; 0 where none had room."""
+    opened: Ints
+    """1 for the second row of a held report: its number is used already."""
     arrival: Ints
     """Its place in the order in which reports and gaps of all devices were judged, from 1."""
 
     def __len__(self) -> int:
         return len(self.device)
+
+
+LOG_COLUMNS: tuple[str, ...] = tuple(each.name for each in fields(LogTable))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +152,8 @@ class DeviceStates:
     """The device's last event in the log."""
     accepted: Ints
     """Reports that were accepted, over the device's whole life."""
+    held: Ints
+    """Reports that wait until their verified coins are opened."""
     pardoned: Ints
     """The last event before the device's last pardon, 0 where there was none: what it did until then is not held against it."""
     forfeited: Ints
@@ -191,6 +202,7 @@ DEVICE_COLUMNS = ("device", *STATE_COLUMNS)
 
 MOVING_COLUMNS = (
     "last_number", "settled", "last_received", "newest_bucket", "bucket_lowest", "bucket_highest", "arrival", "accepted",
+    "held",
 )  # fmt: skip
 """The columns that nearly every report changes; a store may keep them apart from the rest."""
 
@@ -203,6 +215,7 @@ class NewestReports:
     last_number: Ints
     last_received: Ints
     cause: Ints
+    held: Ints
 
 
 @dataclass
@@ -429,8 +442,7 @@ class Counts:
     @property
     def exposed(self) -> int:
         """Reports that were refused because a layer objected to them, or to their device."""
-        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.NO_READING, Verdict.REVEALED)
-        return sum(count for verdict, count in self.verdicts.items() if verdict not in harmless)
+        return sum(count for verdict, count in self.verdicts.items() if verdict.layer is not None)
 
     @property
     def poisoning_ratio(self) -> float:
@@ -457,10 +469,12 @@ class StoredState:
     held: Mapping[int, tuple[int, int]]
     """Exposures that are held, and their bytes, by class."""
     held_verdicts: Mapping[int, int]
-    coins: Mapping[int, CoinDevice]
-    """The verified coins of devices, by id."""
-    held_reports: HeldReports
-    """Reports whose coins are not opened, by device and number."""
+    coins: CoinTable
+    """The verified coins of all devices."""
+    committed: frozenset[tuple[int, int]]
+    """Device and first number of each batch whose roots are stored."""
+    waiting: tuple[Ints, Ints, npt.NDArray[np.bool_]]
+    """Device and number of the reports that wait for coins, and whether each has a coin itself. Some of them may be void."""
     pardons: Sequence[AuditEntry]
     """Oldest first."""
     convictions: Sequence[Exposure]

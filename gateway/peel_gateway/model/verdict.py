@@ -126,6 +126,14 @@ class Verdict(enum.IntEnum):
         19, None, Blame.NOBODY, True,
         "Its coin was revealed in an audit: the number is used, and no report has it.",
     )  # fmt: skip
+    HELD = (
+        20, None, Blame.NOBODY, True,
+        "Passed every layer. It counts once its verified coin is opened.",
+    )  # fmt: skip
+    VOID = (
+        21, None, Blame.NOBODY, False,
+        "Was held. Its coin can never be opened, because its batch became void.",
+    )  # fmt: skip
 
     @property
     def label(self) -> str:

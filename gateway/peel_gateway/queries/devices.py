@@ -21,7 +21,6 @@ from peel_gateway.fleet.device import no_such_tag
 from peel_gateway.fleet.directory import DeviceDirectory, DeviceInfo
 from peel_gateway.fleet.folder import REVOKED, Device
 from peel_gateway.fleet.snapshot import FleetSnapshot
-from peel_gateway.model.coins import CoinWaits
 from peel_gateway.model.gateway_time import RATE_SLACK
 from peel_gateway.model.standing import STANDINGS, Signs, Standing, expected_interval, last_heard, patience
 from peel_gateway.model.tables import DeviceTable, NewestReports
@@ -60,9 +59,9 @@ class DeviceCounts:
     claimed: Mapping[str, int]
     """Sums of the devices' own counters: frames dropped or lost, readings skipped, sources of randomness refused, and so on."""
     heard: int
-    """Devices with a report in the log, pruned ones included; held reports are not in it yet."""
+    """Devices with a stored report, pruned ones included."""
     last_report: float | None
-    """Unix seconds at which the last report of any device was received, also if it is held."""
+    """Unix seconds at which the last report of any device was received."""
     quiet_after: float
     """Seconds without any report after which the fleet counts as silent; longer than any heard device's planned interval."""
     held: int | None
@@ -99,6 +98,7 @@ class _Past:
     exposed: str | None = None
     exposed_at: float | None = None
     withdrawn: bool = False
+    held: int = 0
 
 
 _NO_PAST = _Past()
@@ -161,7 +161,7 @@ class DeviceList:
         directory, patience = snapshot.devices, _patience(snapshot)
         ids = np.array([known.device for known in page], np.int64)
         forfeited, reports = self._store.forfeited_reports(ids), self._store.device_reports(ids)
-        waits, now = self._waits(snapshot, ids), 1000 * time.time()
+        asked_at, now = self._unanswered(snapshot, ids), 1000 * time.time()
         rows = []
         for known in page:
             device = directory[known.row]
@@ -170,31 +170,30 @@ class DeviceList:
             row = _entry(known, device, mine, counted)
             if device.profile in patience:
                 waiting, late = known.standing not in _DECIDED, now - patience[device.profile]
-                asked = waits.asked.get(known.device, late)
-                row["pending"] = waits.held.get(known.device, 0) if waiting else 0
+                asked = asked_at.get(known.device, late)
+                row["pending"] = known.past.held if waiting else 0
                 row["stalled"] = moment(asked / 1000) if waiting and asked < late else None
             rows.append(row)
         return rows
 
-    def _waits(self, snapshot: FleetSnapshot, only: Ints | None = None) -> CoinWaits:
-        """Return the held reports and open questions of all devices, or of some; empty without a verified profile."""
-        return self._store.coin_waits(only) if _patience(snapshot) else CoinWaits({}, {}, {})
+    def _unanswered(self, snapshot: FleetSnapshot, only: Ints | None = None) -> Mapping[int, int]:
+        """Return when unanswered audits and challenges began; empty without a verified profile."""
+        return self._store.unanswered(only) if _patience(snapshot) else {}
 
     def _count_waits(
-        self, snapshot: FleetSnapshot, standings: Ints, waits: CoinWaits, now: float
+        self, snapshot: FleetSnapshot, standings: Ints, reports: NewestReports, now: float
     ) -> tuple[int, int] | tuple[None, None]:
         """Return the numbers of held reports and of stalled devices; None without a verified profile."""
         patience, ids = _patience(snapshot), snapshot.devices.ids
         if not patience:
             return None, None
         allowed = snapshot.devices.per_device(lambda info: patience.get(info.profile, 0), np.int64)
-        asked = np.fromiter(waits.asked.keys(), np.int64)
-        late = np.fromiter(waits.asked.values(), np.int64) < 1000 * now - allowed[snapshot.devices.rows(asked)]
-        decided = set(ids[np.isin(standings, [STANDINGS.index(each) for each in _DECIDED])].tolist())
-        return (
-            sum(count for device, count in waits.held.items() if device not in decided),
-            len(set(asked[late].tolist()) - decided),
-        )
+        unanswered = self._unanswered(snapshot)
+        asked = np.fromiter(unanswered.keys(), np.int64)
+        late = np.fromiter(unanswered.values(), np.int64) < 1000 * now - allowed[snapshot.devices.rows(asked)]
+        decided = np.isin(standings, [STANDINGS.index(each) for each in _DECIDED])
+        held = _placed(ids, reports.device, reports.held)
+        return int(held[~decided].sum()), len(set(asked[late].tolist()) - set(ids[decided].tolist()))
 
     def counts(self) -> DeviceCounts:
         """Count all devices."""
@@ -203,11 +202,9 @@ class DeviceList:
         everyone = np.arange(len(directory))
         claims = [self._claims(device) for device in directory.ids.tolist()]
         reports = self._store.newest_reports()
-        waits = self._waits(snapshot)
-        signs = self._signs(snapshot, everyone, reports, claims, waits, now)
+        signs = self._signs(snapshot, everyone, reports, claims, now)
         standings = signs.standings(now)
-        logged = _placed(directory.ids, reports.device, reports.last_received)
-        received = np.maximum(logged, _newest_held(directory.ids, waits)) / 1000
+        received = _placed(directory.ids, reports.device, reports.last_received) / 1000
         active, silent = (standings == STANDINGS.index(each) for each in (Standing.ACTIVE, Standing.SILENT))
         rates: defaultdict[tuple[str, str | None], float] = defaultdict(float)
         per_info = np.bincount(directory.info_of[active], 1 / signs.interval[active], len(directory.infos))
@@ -219,12 +216,12 @@ class DeviceList:
         last_report = received[received <= now].max(initial=0.0)
         longest = signs.interval[(received > 0) & (active | silent)].max(initial=0.0)
         said = [claim for claim in claims if claim is not None]
-        held, stalled = self._count_waits(snapshot, standings, waits, now)
+        held, stalled = self._count_waits(snapshot, standings, reports, now)
         return DeviceCounts(
             states=dict(zip(STANDINGS, states, strict=True)),
             claimed={name: sum(filter(None, map(attrgetter(name), said))) for name in _SUMMED}
             | {"refused": sum(map(len, filter(None, map(attrgetter("refused"), said))))},
-            heard=int(np.count_nonzero(logged)),
+            heard=int(np.count_nonzero(received)),
             last_report=float(last_report) or None,
             quiet_after=max(_LEAST_QUIET, RATE_SLACK * min(float(longest), _MOST_QUIET)),
             held=held,
@@ -240,7 +237,7 @@ class DeviceList:
             ids = snapshot.devices.ids[some].astype(np.int64)
             table = self._store.devices(ids)
             pasts, claims = _pasts(table), [self._claims(device) for device in ids.tolist()]
-            signs = self._signs(snapshot, some, table, claims, self._waits(snapshot, ids), now)
+            signs = self._signs(snapshot, some, table, claims, now)
             columns = (some, ids, signs.standings(now), signs.heard, signs.patience, signs.left)
             for claim, row, device, place, heard, patient, left in zip(
                 claims, *(column.tolist() for column in columns), strict=True
@@ -263,7 +260,6 @@ class DeviceList:
         rows: Ints,
         reports: DeviceTable | NewestReports,
         claims: Sequence[Claim | None],
-        waits: CoinWaits,
         now: float,
     ) -> Signs:
         """Return the facts about the devices in these rows of the directory, [N]; `claims` are theirs."""
@@ -283,8 +279,7 @@ class DeviceList:
         least = per_device(lambda info: profiles[info.profile].period / profiles[info.profile].quota)
         interval = expected_interval(least, claimed("interval_ms"))
         patient = patience(interval, self._silent_seconds)
-        held = _newest_held(ids, waits) / 1000
-        heard = np.stack([*(np.where(times > 0, times, np.nan) for times in (received, held)), claimed("heard")])
+        heard = np.stack([np.where(received > 0, received, np.nan), claimed("heard")])
         return Signs(
             revoked=per_device(lambda info: info.state == REVOKED) > 0,
             exposed=_placed(ids, reports.device, reports.cause) != 0,
@@ -316,13 +311,6 @@ def _placed(ids: npt.NDArray[np.uint32], devices: Ints, values: Ints) -> Ints:
         return np.zeros(len(ids), np.int64)
     places = np.minimum(np.searchsorted(devices, ids), len(devices) - 1)
     return np.where(devices[places] == ids, values[places], 0)
-
-
-def _newest_held(ids: npt.NDArray[np.uint32], waits: CoinWaits) -> Ints:
-    """Return when each device's newest held report was received, Unix milliseconds, 0 without one, int64[N]."""
-    if not waits.newest:
-        return np.zeros(len(ids), np.int64)
-    return np.array([waits.newest.get(device, 0) for device in ids.tolist()], np.int64)
 
 
 def _spelled(ids: npt.NDArray[np.uint32], part: str) -> npt.NDArray[np.bool_]:
@@ -373,6 +361,7 @@ def _pasts(table: DeviceTable) -> dict[int, _Past]:
         table.cause.tolist(),
         table.cause_time.tolist(),
         table.withdrawn.tolist(),
+        table.held.tolist(),
         strict=True,
     )
     return {
@@ -383,6 +372,7 @@ def _pasts(table: DeviceTable) -> dict[int, _Past]:
             Verdict(cause).label if cause else None,
             when / 1000 if cause else None,
             bool(withdrawn),
+            held,
         )
-        for device, number, first, last, cause, when, withdrawn in columns
+        for device, number, first, last, cause, when, withdrawn, held in columns
     }

@@ -24,7 +24,7 @@ from peel_gateway.screening.layers import OPEN, Decoded
 from peel_gateway.screening.numbers import give_up, used, used_numbers, with_used
 from peel_gateway.screening.state_cache import StateCache
 
-__all__ = ["Batch", "front", "listen", "speakers"]
+__all__ = ["Batch", "Revealed", "front", "listen", "speakers"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -32,6 +32,19 @@ Bools = npt.NDArray[np.bool_]
 _BODY_BYTES = 4
 _LONGEST_OFF = 365 * 86_400_000
 """Milliseconds that a machine may have been off, where its clock does not say: what devices made meanwhile is not given up."""
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """Numbers of sending devices that audits of verified coins have revealed: no report comes under them."""
+
+    at: Positions
+    number: Ints
+
+    @classmethod
+    def none(cls) -> Revealed:
+        """Return no numbers."""
+        return cls(Positions(np.zeros(0, np.int64)), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +58,9 @@ class Batch:
     """Unix milliseconds."""
     number: Ints
     cell: Ints
-    """The tally cell of each codeword; -1 where nothing was decoded."""
+    """The tally cell of each codeword; -1 where nothing was decoded. With verified coins, whose answers are masked, the unit's first."""
+    sign: Ints
+    """The sign of each codeword; +1 with verified coins."""
     body: Ints
     """32 bits that tell a report from any other with its number; 0 for reports that say nothing about a device."""
     verdicts: Ints
@@ -63,7 +78,8 @@ class Batch:
     states: DeviceStates
     """The same with new devices begun, seals noted, and changed quotas followed."""
     given: Ints
-    """Verdicts that were given before, by the desk of verified coins; `OPEN` for all other reports."""
+    """Verdicts about verified coins; `OPEN` for all other reports."""
+    revealed: Revealed
 
     def raw(self, row: int) -> bytes:
         """The bytes of one report, or of the faulty piece."""
@@ -89,16 +105,13 @@ def listen(
     moment: GatewayTime,
     *,
     given: Ints | None = None,
-    recalled: tuple[Decoded, Ints] | None = None,
 ) -> Batch:
     """Run the layers before freshness on the verdicts of `front`. The cache holds all `speakers`.
 
     Parameters
     ----------
     given : int64, shape (N,), optional
-        Final verdicts of some reports, `OPEN` for the others.
-    recalled : optional
-        What held reports decode to, and their bodies: they have no bytes any more.
+        Verdicts about verified coins, `OPEN` for all other reports.
     """
     context = cache.context
     number, slot = opened.number.astype(np.int64), Slots(opened.slot.astype(np.int64))
@@ -119,15 +132,17 @@ def listen(
     states = _begin(replace(before, sealed=sealed), context, senders, lowest, heard, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, context, senders, moment)
-    decoded, body = recalled or (layers.decode(opened, context.codewords), _bodies(messages, opened, speaking))
+    decoded = layers.decode(opened, context.codewords)
+    cell, sign = _logged(opened, decoded, context)
     return Batch(
         messages=messages,
         opened=opened,
         decoded=decoded,
-        cell=_cells(opened, decoded, context),
+        cell=cell,
+        sign=sign,
         received=messages.received[opened.message],
         number=number,
-        body=body,
+        body=_bodies(messages, opened, speaking),
         verdicts=verdicts,
         order=order,
         senders=senders,
@@ -136,17 +151,21 @@ def listen(
         lowest=lowest,
         states=states,
         given=np.full(len(opened), OPEN) if given is None else given,
+        revealed=Revealed.none(),
     )
 
 
-def _cells(opened: Opened, decoded: Decoded, context: DecodeContext) -> Ints:
-    """The tally cell of each codeword."""
-    cell = decoded.index.copy()
+def _logged(opened: Opened, decoded: Decoded, context: DecodeContext) -> tuple[Ints, Ints]:
+    """Return the cell and the sign of each codeword as the log has them: without the masked answer of a verified coin."""
+    cell, sign = decoded.index.copy(), decoded.sign.copy()
     for position, profile in enumerate(context.keyring.profiles):
         rows = np.flatnonzero((opened.profile == position) & (decoded.index >= 0))
         unit, column = opened.unit[rows].astype(np.int64), decoded.index[rows]
-        cell[rows] = np.where(column == profile.k, profile.first_cell(unit), profile.cell(unit, column))
-    return cell
+        bare = (column == profile.k) | profile.verified
+        cell[rows] = np.where(bare, profile.first_cell(unit), profile.cell(unit, column))
+        if profile.verified:
+            sign[rows] = 1
+    return cell, sign
 
 
 def _judge_seals(opened: Opened, slot: Slots, verdicts: Ints, cache: StateCache) -> Ints:

@@ -246,6 +246,12 @@ class RowCache:
         self.taken += len(slots)
         return rows
 
+    def free(self, slots: Slots) -> None:
+        """Free the rows of slots, each of which must have one."""
+        self.slot[self._row[slots]] = -1
+        self._row[slots] = -1
+        self.taken -= len(slots)
+
     def evict(self, most: int, age: Ints, may_leave: Bools) -> None:
         """If more than `most` rows are taken, free those that may leave, lowest ages first, until half of `most` are taken."""
         if self.taken <= most:

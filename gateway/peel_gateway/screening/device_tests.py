@@ -63,8 +63,8 @@ Table = TypeVar("Table", LogTable, GapTable)
 TAIL = 2**18
 """Events that are played again at most when the gateway starts, some hundred thousand a second: storing is dear, playing is not."""
 
-_PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS), int(Verdict.NO_READING))
-"""Reports that were bet on: those that no other layer had objected to."""
+_PLAYED = (int(Verdict.ACCEPTED), int(Verdict.STATISTICS), int(Verdict.NO_READING), int(Verdict.HELD))
+"""Reports that were bet on: those that no other layer had objected to. The second row of a held report is not bet on again."""
 
 _KINDS = np.array([[FRESH, TARDY], [ABSENT, ABSENT_TARDY]])
 """The kind of event of a report: by whether it has no reading, and by whether it is late."""
@@ -189,7 +189,8 @@ def replay(profile: Profile, e_process: EProcess, devices: Ints, states: Bytes, 
     int64, shape (D,)
         -1, or not where a device's capital reached the limit.
     """
-    mine = np.flatnonzero((log.profile == profile.id) & np.isin(log.verdict, _PLAYED) & np.isin(log.device, devices))
+    played = (log.profile == profile.id) & np.isin(log.verdict, _PLAYED) & (log.opened == 0)
+    mine = np.flatnonzero(played & np.isin(log.device, devices))
     missing = np.flatnonzero((gaps.profile == profile.id) & np.isin(gaps.device, devices))
     row, gap_row = np.searchsorted(devices, log.device[mine]), np.searchsorted(devices, gaps.device[missing])
     arrival = np.concatenate([log.arrival[mine], gaps.arrival[missing]])

@@ -17,6 +17,7 @@ The layers are stages in order; each takes the verdicts so far and returns a sma
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -25,9 +26,11 @@ import numpy.typing as npt
 
 from peel_core import Keyring
 from peel_gateway.mechanisms import questions_of
+from peel_gateway.model.coins import HELD, Records
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import (
+    LOG_COLUMNS,
     MOVING_COLUMNS,
     DeviceIds,
     DeviceStates,
@@ -41,7 +44,8 @@ from peel_gateway.model.tables import (
 from peel_gateway.model.verdict import BLAMED, LOGGED, Verdict
 from peel_gateway.screening import bucketing, effects, layers, statistics
 from peel_gateway.screening import numbers as gaps
-from peel_gateway.screening.batch import Batch
+from peel_gateway.screening.batch import Batch, Revealed
+from peel_gateway.screening.counting import masked_answers
 from peel_gateway.screening.layers import OPEN, Policy
 from peel_gateway.screening.numbers import enter, used_numbers, with_used
 from peel_gateway.screening.precheck import Precheck
@@ -74,6 +78,8 @@ class Judgement:
     effects: Effects
     change: Change
     exposed_devices: list[ExposedDevice]
+    held: Records
+    """Reports that wait for their verified coins, as `HELD` records."""
 
 
 # ---- who is to blame ----
@@ -141,6 +147,8 @@ class _Numbers:
     states: DeviceStates
     gaps: statistics.Gaps
     late: Ints
+    revealed: Revealed
+    """Numbers that enter the log although no report has them."""
 
 
 def _assigning(keyring: Keyring, slots: Slots) -> Bools:
@@ -152,7 +160,9 @@ def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: DeviceState
     """Use the numbers that enter the log, settle those that are no longer expected, and find what the missing ones assign."""
     entering = _LOGGED[verdicts] | (verdicts == OPEN)
     at, number, settled = Positions(batch.at[entering]), batch.number[entering], states.settled
-    states = with_used(states, enter(used_numbers(states), at, number))
+    revealed = _passed(batch, states.last_number, at, number)
+    joined = Positions(np.concatenate([at, revealed.at])), np.concatenate([number, revealed.number])
+    states = with_used(states, enter(used_numbers(states), *joined))
     states = _note_contact(states, at, batch.received[entering], moment)
     upto = np.where(states.withdrawn == 0, gaps.settle_to(settled, states.last_number), settled)
     mine = np.flatnonzero((upto > settled) & _assigning(cache.context.keyring, batch.senders))
@@ -161,8 +171,16 @@ def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: DeviceState
     late = np.zeros(len(verdicts), np.int64)
     late[entering] = number <= settled[at]
     return _Numbers(
-        replace(states, settled=upto), statistics.find_gaps(cache.context, DeviceIds(owners), missing), late
+        replace(states, settled=upto), statistics.find_gaps(cache.context, DeviceIds(owners), missing), late, revealed
     )
+
+
+def _passed(batch: Batch, last: Ints, at: Positions, number: Ints) -> Revealed:
+    """Return the revealed numbers between each device's last number and the highest that enters the log now."""
+    revealed, highest = batch.revealed, last.copy()
+    np.maximum.at(highest, at, number)
+    between = (revealed.number > last[revealed.at]) & (revealed.number < highest[revealed.at])
+    return Revealed(Positions(revealed.at[between]), revealed.number[between])
 
 
 def _note_contact(states: DeviceStates, at: Positions, received: Ints, moment: GatewayTime) -> DeviceStates:
@@ -214,7 +232,7 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         batch,
         cache,
         found,
-        counted | (verdicts == Verdict.NO_READING),
+        counted | (verdicts == Verdict.NO_READING) | (verdicts == Verdict.HELD),
         standing.states,
         prechecked.crowded,
         prechecked.policy.bucket_seconds,
@@ -224,13 +242,15 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         batch.opened.profile[counted].astype(np.int64),
         bucket[counted],
         batch.cell[counted],
-        batch.decoded.sign[counted],
+        batch.sign[counted],
     )
+    held = verdicts == Verdict.HELD
+    accepted, waiting = (np.bincount(batch.at[rows], minlength=len(batch.senders)) for rows in (counted, held))
     log, gap_table, states = effects.in_order(
-        _log(batch, cache, verdicts, judged.cohort, numbers.late, bucket),
+        _log(batch, cache, verdicts, judged.cohort, numbers, bucket),
         numbers.gaps.table,
         context.ids(batch.senders),
-        replace(states, accepted=states.accepted + np.bincount(batch.at[counted], minlength=len(batch.senders))),
+        replace(states, accepted=states.accepted + accepted, held=states.held + waiting),
         cache.arrival,
     )
     exhibited, dropped = effects.exhibit(prechecked, verdicts)
@@ -249,12 +269,33 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         exposures=[*exhibited, *judged.cases],
         dropped=dropped,
         withdrawn=context.ids(Slots(batch.senders[newly])).tolist(),
-        counts=layers.by_verdict(verdicts),
+        counts=Counter(layers.by_verdict(verdicts)) + Counter({Verdict.REVEALED: len(numbers.revealed.number)}),
         arrival=last,
         moment=moment,
     )
     change = Change(batch.senders, states, played, effects.net_totals(profiles, tallies), log, last)
-    return Judgement(written, change, _exposed_devices(batch, cache, standing, judged.cases))
+    return Judgement(
+        written, change, _exposed_devices(batch, cache, standing, judged.cases), _held(batch, cache, verdicts, bucket)
+    )
+
+
+def _held(batch: Batch, cache: StateCache, verdicts: Ints, bucket: Ints) -> Records:
+    """Return the reports that wait for their coins. Those without a reading wait along: challenges do not tell them from others."""
+    profiles, opened = cache.context.keyring.profiles, batch.opened
+    verified = np.array([profile.verified for profile in profiles], np.bool_)
+    rows = np.flatnonzero((verdicts == Verdict.HELD) | (verdicts == Verdict.NO_READING))
+    rows = rows[verified[opened.profile[rows]]]
+    records = np.zeros(len(rows), HELD)
+    records["profile"] = cache.context.profile_ids()[opened.profile[rows]]
+    for name in ("device", "number", "unit"):
+        records[name] = getattr(opened, name)[rows]
+    records["bucket"], records["received"] = bucket[rows], batch.received[rows]
+    for position, profile in enumerate(profiles):
+        mine = np.flatnonzero(opened.profile[rows] == position)
+        of = rows[mine]
+        unit = opened.unit[of].astype(np.int64)
+        records["masked"][mine] = masked_answers(profile, unit, batch.decoded.index[of], batch.decoded.sign[of])
+    return records
 
 
 def _checkpointed(batch: Batch, cache: StateCache, states: DeviceStates, judged: statistics.Judged) -> list[Played]:
@@ -295,10 +336,10 @@ def _changed_devices(batch: Batch, cache: StateCache, states: DeviceStates) -> t
     return DeviceTable(device=ids, **dict(states.at(moved).columns())), lasting[moved]
 
 
-def _log(batch: Batch, cache: StateCache, verdicts: Ints, cohort: Ints, late: Ints, bucket: Ints) -> LogTable:
+def _log(batch: Batch, cache: StateCache, verdicts: Ints, cohort: Ints, numbers: _Numbers, bucket: Ints) -> LogTable:
     rows = batch.order[_LOGGED[verdicts[batch.order]]]
-    sign = batch.decoded.sign[rows]
-    return LogTable(
+    sign, none = batch.sign[rows], np.zeros(len(rows), np.int64)
+    log = LogTable(
         device=batch.opened.device[rows].astype(np.int64),
         number=batch.number[rows],
         profile=cache.context.profile_ids()[batch.opened.profile[rows]],
@@ -307,8 +348,35 @@ def _log(batch: Batch, cache: StateCache, verdicts: Ints, cohort: Ints, late: In
         index=batch.cell[rows],
         sign=np.where(sign == 0, 1, sign),  # undecodable: one row all the same
         cohort=cohort[rows],
-        late=late[rows],
+        late=numbers.late[rows],
         body=batch.body[rows],
         bucket=bucket[rows],
-        arrival=np.zeros(len(rows), np.int64),
+        opened=none,
+        arrival=none,
     )
+    if not len(numbers.revealed.number):
+        return log
+    return _in_order_of_numbers(log, _log_revealed(batch, cache, numbers.revealed))
+
+
+def _log_revealed(batch: Batch, cache: StateCache, revealed: Revealed) -> LogTable:
+    """Return the log's rows of revealed numbers, received with the last message."""
+    keyring = cache.context.keyring
+    device, number = cache.context.ids(Slots(batch.senders[revealed.at])), revealed.number
+    table = LogTable(**{name: np.zeros(len(number), np.int64) for name in LOG_COLUMNS})
+    return replace(
+        table,
+        device=device,
+        number=number,
+        profile=cache.context.profile_ids()[keyring.bundle_profile[keyring.find(device, number)]],
+        received=np.full(len(number), batch.received.max()),
+        verdict=np.full(len(number), int(Verdict.REVEALED)),
+        index=np.full(len(number), -1),
+        sign=np.ones(len(number), np.int64),
+    )
+
+
+def _in_order_of_numbers(*tables: LogTable) -> LogTable:
+    joined = {name: np.concatenate([getattr(table, name) for table in tables]) for name in LOG_COLUMNS}
+    order = np.lexsort((joined["number"], joined["device"]))
+    return LogTable(**{name: column[order] for name, column in joined.items()})

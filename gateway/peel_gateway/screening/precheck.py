@@ -66,9 +66,9 @@ def precheck(
         Refused pieces that a topic or a device may put into quarantine with this batch.
     """
     verdicts = _judge_numbers(batch, cache)
-    verdicts = np.where(batch.given == OPEN, verdicts, batch.given)
-    timed = (batch.given == OPEN) | (batch.given == Verdict.FLOOD)
-    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE) & timed
+    known = (batch.given == Verdict.UNCOMMITTED) & (verdicts != OPEN)  # a number that was used needs no coin
+    verdicts = np.where((batch.given == OPEN) | known, verdicts, batch.given)
+    judged = (batch.verdicts == OPEN) & (verdicts != Verdict.STALE) & (batch.given == OPEN)
     allowed, reached = np.zeros((2, len(verdicts)), np.int64)
     if len(batch.senders):
         reached = np.where(judged, np.maximum(batch.number, batch.states.last_number[batch.at]), 0)
@@ -78,9 +78,9 @@ def precheck(
     crowded = bucketing.crowded(batch, verdicts == OPEN, cache, policy.bucket_seconds, moment.seen)
     network = np.flatnonzero(_NETWORK[verdicts])
     surplus = network[beyond(batch.messages.topic_hashes(batch.opened.message[network]), most_pieces)]
-    known = _HELD[verdicts]
-    known[surplus] = False
-    held = np.flatnonzero(known)
+    kept = _HELD[verdicts]
+    kept[surplus] = False
+    held = np.flatnonzero(kept)
     return Precheck(
         batch=batch,
         cache=cache,

@@ -126,7 +126,7 @@ class StateCache:
         news = select(tail, lambda each: each.arrival > checkpointed)
         restored = restore(context, alpha, cache_bytes, device_tests, checkpointed, *held_against(devices, news))
         recent = RecentReports(WINDOW)
-        recent.note(tail[0].device, tail[0].number, tail[0].body)
+        _note(recent, tail[0])
         slots = len(context.keyring.device_ids)
         most = max(1, cache_bytes // 8 // _STATE_BYTES)
         row_cache = RowCache(slots, min(slots, most))
@@ -187,9 +187,14 @@ class StateCache:
             mine, question = cohort_rows(profile, left)
             totals += added
             np.subtract.at(totals, question, (left.withdrawn_plus - left.withdrawn_minus)[mine])
-        self.recent.note(change.log.device, change.log.number, change.log.body)
+        _note(self.recent, change.log)
         self.arrival, self.generation = change.arrival, generation
         self.evict()
+
+    def forget_held(self, slots: Slots) -> None:
+        """Note that no report of these devices is held any more."""
+        known = Slots(slots[~self.row_cache.absent(slots)])
+        self.states.held[self.row_cache.rows(known)] = 0
 
     def evict(self) -> None:
         """If there are too many, evict the devices that have been silent longest; states that are not stored yet stay."""
@@ -232,6 +237,12 @@ class StateCache:
     def sealed(self, slots: Slots) -> npt.NDArray[np.bool_]:
         """Return True for each slot whose device has sealed a report before."""
         return np.asarray(self.states.sealed[self.row_cache.rows(slots)] != 0)
+
+
+def _note(recent: RecentReports, log: LogTable) -> None:
+    """Remember new reports of the log."""
+    first = log.opened == 0
+    recent.note(log.device[first], log.number[first], log.body[first])
 
 
 def cohort_rows(profile: Profile, table: TallyTable) -> tuple[Rows, Ints]:

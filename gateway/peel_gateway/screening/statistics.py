@@ -90,8 +90,9 @@ def judge_devices(
         mine = (verdicts == OPEN) & (batch.opened.profile == position)
         questions = questions_of(profile)
         absent[mine] = batch.decoded.index[mine] == profile.k
-        signs = np.flatnonzero(mine)[questions.signed(batch.cell[mine])]
-        cohort[signs] = np.sign(cache.totals[position])[questions.question(batch.cell[signs])]
+        if not profile.verified:
+            signs = np.flatnonzero(mine)[questions.signed(batch.cell[mine])]
+            cohort[signs] = np.sign(cache.totals[position])[questions.question(batch.cell[signs])]
         devices, rows, crossed = _play(
             batch, cache, batch.order[mine[batch.order]], cohort, late, absent, gaps, position
         )
@@ -105,6 +106,8 @@ def judge_devices(
         ]
         if tipped.any():
             layers.object_to(verdicts, np.isin(batch.at, devices[tipped]) & mine, Verdict.STATISTICS)
+        if profile.verified:
+            layers.object_to(verdicts, mine, Verdict.HELD)
         convicted.append(devices[tipped])
         played.append((devices, rows))
     verdicts[verdicts == OPEN] = Verdict.ACCEPTED
@@ -139,7 +142,7 @@ def _play(
         row=row,
         number=batch.number[rows],
         index=batch.cell[rows],
-        sign=batch.decoded.sign[rows],
+        sign=batch.sign[rows],
         cohort=cohort[rows],
         late=late[rows],
         absent=absent[rows],

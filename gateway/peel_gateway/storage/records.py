@@ -83,14 +83,14 @@ RECORD = np.dtype(
         ("marks", "u1"),
     ]
 )
-"""One event; the fields are those of `LogTable`. `marks`: bit 0 plus, bits 1-2 the cohort's sign + 1, bit 3 late."""
+"""One event; the fields are those of `LogTable`. `marks`: bit 0 plus, bits 1-2 the cohort's sign + 1, bit 3 late, bit 4 opened."""
 
 FIELDS: tuple[str, ...] = RECORD.names or ()
 
 GAP = 255
 """Stands for the verdict of a missing number, which has only device, number, profile and index."""
 
-_PLUS, _COHORT, _LATE = 1, 1, 3
+_PLUS, _COHORT, _LATE, _OPENED = 1, 1, 3, 4
 
 _LEVEL = 1
 """The zlib level. Higher ones take twice as long and save two per cent."""
@@ -102,7 +102,8 @@ def records_of(log: LogTable, gaps: GapTable) -> Records:
     reports, missing = records[: len(log)], records[len(log) :]
     for name in ("device", "number", "profile", "received", "bucket", "index", "body", "verdict"):
         reports[name] = getattr(log, name)
-    reports["marks"] = (log.sign > 0) * _PLUS | (log.cohort + 1) << _COHORT | log.late << _LATE
+    marks = (log.sign > 0) * _PLUS | (log.cohort + 1) << _COHORT | log.late << _LATE
+    reports["marks"] = marks | log.opened << _OPENED
     for name in ("device", "number", "profile", "index"):
         missing[name] = getattr(gaps, name)
     missing["verdict"] = GAP
@@ -118,7 +119,8 @@ def as_tables(columns: Columns, last: int) -> tuple[LogTable, GapTable]:
         **{name: columns[name][~gap].astype(np.int64) for name in FIELDS if name != "marks"},
         sign=signs(marks),
         cohort=(marks >> _COHORT & 3) - 1,
-        late=marks >> _LATE,
+        late=marks >> _LATE & 1,
+        opened=marks >> _OPENED,
         arrival=arrival[~gap],
     )
     names = ("device", "number", "profile", "index")
@@ -174,12 +176,18 @@ def unpack(data: bytes, *, sealed: bool, names: Sequence[str] = FIELDS) -> Colum
 
 
 def read_log(archive: Archive, device: int | None = None) -> LogTable:
-    """Return the logged reports of a device or of all, by device and number. Reads the whole log into memory."""
+    """Return the logged reports of a device or of all, by device and number. Reads the whole log into memory.
+
+    Each report has one row. If its verified coin is opened, that is the row which counts it.
+    """
     with archive.history() as events:
         log, _ = join_tables(list(events))
     mine = np.flatnonzero(log.device == device) if device is not None else np.arange(len(log))
-    order = mine[np.lexsort((log.number[mine], log.device[mine]))]
-    return LogTable(**{name: column[order] for name, column in vars(log).items()})
+    order = mine[np.lexsort((log.opened[mine], log.number[mine], log.device[mine]))]
+    new = (np.diff(log.device[order], prepend=-1) != 0) | (np.diff(log.number[order], prepend=-1) != 0)
+    first, last = order[new], order[np.append(new[1:], True)[: len(order)]]
+    rows = {name: column[last] for name, column in vars(log).items()}
+    return LogTable(**rows | {"body": log.body[first], "late": log.late[first]})
 
 
 def read_gaps(archive: Archive) -> GapTable:

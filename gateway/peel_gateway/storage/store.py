@@ -11,7 +11,7 @@ modulo the number of partitions); each has its own log, arrivals and generation,
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.exits import Exit
-from peel_gateway.model.coins import CoinDevice, CoinEffects, CoinWaits, HeldReports
+from peel_gateway.model.coins import CoinTable, DueReports, Ragged, Records
 from peel_gateway.model.exposure import AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.tables import (
@@ -211,28 +211,56 @@ class Transaction(abc.ABC):
         """Replace the mark."""
 
     @abc.abstractmethod
-    def coins(self, only: Ints) -> dict[int, CoinDevice]:
-        """Return the verified coins of devices, by id."""
+    def coins(self, only: Ints) -> CoinTable:
+        """Return the verified coins of those devices that ever committed, by id."""
 
     @abc.abstractmethod
-    def coins_due(self, now: int, limit: int) -> Ints:
-        """Return devices with a group to challenge by `now` (Unix seconds)."""
+    def put_coins(self, table: CoinTable) -> None:
+        """Insert or replace the verified coins of devices."""
 
     @abc.abstractmethod
-    def held(self, only: Ints) -> HeldReports:
-        """Return the devices' held reports, by device and number."""
+    def void_coins(self, only: Ints) -> None:
+        """Make all batches of these devices void: their held reports never count."""
 
     @abc.abstractmethod
-    def roots(self, batches: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], bytes]:
-        """Return the roots of batches, given by device and first number."""
+    def due_devices(self, limit: int) -> Ints:
+        """Return devices whose waiting reports can be challenged now."""
 
     @abc.abstractmethod
-    def write_coins(self, effects: CoinEffects) -> None:
-        """Write the changes of verified coins."""
+    def roots(self, device: Ints, first: Ints) -> npt.NDArray[np.uint8]:
+        """Return the roots of distinct batches, given by device and first number, uint8[N, 32, 16]."""
 
     @abc.abstractmethod
-    def drop_coins(self, device: int) -> None:
-        """Make all batches of a device void and drop its held reports."""
+    def put_roots(self, device: Ints, first: Ints, roots: npt.NDArray[np.uint8]) -> None:
+        """Store the roots of new batches, uint8[N, 512]."""
+
+    @abc.abstractmethod
+    def remove_roots(self, device: Ints, first: Ints) -> None:
+        """Delete the roots of batches."""
+
+    @abc.abstractmethod
+    def append_held(self, due: int, records: Records) -> None:
+        """Store the held reports of this batch whose time bucket ends at `due` (Unix seconds)."""
+
+    @abc.abstractmethod
+    def held_records(self) -> list[tuple[int, Records]]:
+        """Return all held reports that were not taken out yet, with the end of their time bucket (Unix seconds)."""
+
+    @abc.abstractmethod
+    def due_reports(self, now: int) -> DueReports:
+        """Return held reports whose time bucket has ended by `now` (Unix seconds): all, or many."""
+
+    @abc.abstractmethod
+    def remove_due_reports(self, reports: DueReports) -> None:
+        """Delete these held reports."""
+
+    @abc.abstractmethod
+    def waiting(self, only: Ints) -> tuple[Ints, list[bytes]]:
+        """Return those devices that have waiting reports, and these as packed `WAITING` records."""
+
+    @abc.abstractmethod
+    def put_waiting(self, device: Ints, reports: Ragged) -> None:
+        """Replace the waiting reports of devices."""
 
     @abc.abstractmethod
     def aged(self, before: float, now: float) -> Aged:
@@ -390,8 +418,8 @@ class Archive(abc.ABC):
         """Return the number of accepted reports per device that a pardon left withdrawn."""
 
     @abc.abstractmethod
-    def coin_waits(self, only: Ints | None = None) -> CoinWaits:
-        """Return held reports, and unanswered audits and challenges, of all devices or of some."""
+    def unanswered(self, only: Ints | None = None) -> dict[int, int]:
+        """Return when unanswered audits and challenges began, Unix milliseconds, by device: of all devices, or of some."""
 
     @abc.abstractmethod
     def save_lost(self) -> Path | None:
@@ -442,8 +470,8 @@ class Store(Archive):
     """This store's partition, from 0."""
 
     @abc.abstractmethod
-    def read_coins(self, only: Ints) -> tuple[bytes, dict[int, CoinDevice], HeldReports]:
-        """Return the era, and the coins and held reports of devices."""
+    def read_coins(self, only: Ints) -> tuple[bytes, CoinTable]:
+        """Return the era, and the coins of devices."""
 
     @abc.abstractmethod
     def has_due_coins(self, now: int) -> bool:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from lab import Lab
@@ -12,9 +12,46 @@ from lab import Lab
 from peel_core import Profile, encode_many
 from peel_core.coin_device import CoinDevice
 from peel_core.coin_receipts import CoinReceipt
+from peel_gateway.model.coins import Batches, CoinTable
 from peel_gateway.model.messages import Senders
+from peel_gateway.model.tables import DeviceTable
+from peel_gateway.storage.store import Store
 
-__all__ = ["Talker", "verified"]
+__all__ = ["StoredCoins", "Talker", "coins_of", "verified"]
+
+
+@dataclass(frozen=True)
+class StoredCoins:
+    """One device's verified coins in a store."""
+
+    era: bytes
+    table: CoinTable
+    """One entry, or none if it never committed."""
+    batches: Batches
+    states: DeviceTable
+
+    @property
+    def held(self) -> int:
+        """Reports that wait for their coins."""
+        return int(self.states.held.sum())
+
+    @property
+    def free(self) -> int:
+        """Numbers that it may still report under."""
+        last = self.states.last_number if len(self.states) else np.zeros(1, np.int64)
+        return int(self.batches.free(last).sum())
+
+    @property
+    def asked(self) -> int:
+        """When the open audit or challenge began; 0 without one."""
+        return int(self.table.asked.sum())
+
+
+def coins_of(store: Store, device: int = 1) -> StoredCoins:
+    """Read the verified coins of a device."""
+    ids = np.array([device], np.int64)
+    era, table = store.read_coins(ids)
+    return StoredCoins(era, table, Batches.of_devices(table.batches), store.devices(ids))
 
 
 def verified(profile: Profile) -> Profile:

@@ -20,9 +20,7 @@ __all__ = ["LiveSummary"]
 
 _REDRAW_SECONDS = 1.0
 _LINE_SECONDS = 5.0
-_HARMLESS = tuple(
-    verdict.label for verdict in (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.NO_READING, Verdict.REVEALED)
-)
+_HARMLESS = tuple(verdict.label for verdict in Verdict if verdict.layer is None)
 _WIDE = 80
 _NUMBERS_WIDE = 55
 _MOST_HASHED = 5

@@ -101,9 +101,6 @@ def _rows(*columns: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Iterable
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-_ACCEPTED = int(Verdict.ACCEPTED)
-
-
 @dataclass
 class KindFindings:
     """The outcome of one kind of attack."""
@@ -257,7 +254,9 @@ class _Referee:
             double_counted=doubled,
             altered=self._one(
                 """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number)
-                   WHERE NOT sent.bad AND (log.idx, log.sign, log.profile) != (sent.idx, sent.sign, sent.profile)"""
+                   WHERE NOT sent.bad AND (log.idx, log.sign, log.profile) != (sent.idx, sent.sign, sent.profile)
+                       AND (log.verdict = ? OR device NOT IN (SELECT device FROM coin))""",
+                int(Verdict.ACCEPTED),  # before, a report with a verified coin has no outcome
             ),
             held=self._one(
                 """SELECT COUNT(*) FROM sent JOIN device USING (device) LEFT JOIN gateway.device AS state USING (device)
@@ -269,9 +268,8 @@ class _Referee:
         )
 
     def _exposed(self) -> dict[str, int]:
-        harmless = (Verdict.ACCEPTED, Verdict.REDELIVERED, Verdict.REVEALED)
         counts = self._books.verdicts.items()
-        return {verdict.label: count for verdict, count in counts if count and verdict not in harmless}
+        return {verdict.label: count for verdict, count in counts if count and verdict.layer is not None}
 
     def _tallies(self) -> tuple[int, int]:
         """Return the numbers of reports missing and surplus in the tallies, by outcome, without withdrawn devices."""
@@ -305,9 +303,10 @@ class _Referee:
     def _honest_exposed(self) -> int:
         logged = self._one(
             """SELECT COUNT(*) FROM sent JOIN gateway.log USING (device, number) JOIN device USING (device)
-               WHERE sent.kind = ? AND role = sent.kind AND log.verdict != ?""",
+               WHERE sent.kind = ? AND role = sent.kind AND log.verdict NOT IN (?, ?)""",
             HONEST,
-            _ACCEPTED,
+            int(Verdict.ACCEPTED),
+            int(Verdict.HELD),
         )
         # Reports that never reached the log: their bytes are among the exposures.
         return logged + self._one(

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.coins import CoinDevice, CoinWaits, HeldReports
+from peel_gateway.model.coins import NO_COIN, WAITING, CoinTable, Ragged
 from peel_gateway.model.exposure import PARDON, AuditEntry, Exposure, ExposureFilter
 from peel_gateway.model.tables import (
     BucketSpanTable,
@@ -27,7 +27,15 @@ from peel_gateway.model.tables import (
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.storage.records import as_tables
 from peel_gateway.storage.sql.audit import read_audit, read_forfeited
-from peel_gateway.storage.sql.coins import read_coin_devices, read_due, read_era, read_held, read_waits
+from peel_gateway.storage.sql.coins import (
+    has_due,
+    read_asked,
+    read_coins,
+    read_committed,
+    read_era,
+    read_held_records,
+    read_waiting,
+)
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import read_columns
 from peel_gateway.storage.sql.migration import copy_archive
@@ -184,9 +192,9 @@ class SqlArchive(Archive):
         with self._read() as connection:
             return dict(read_forfeited(connection, only))
 
-    def coin_waits(self, only: Ints | None = None) -> CoinWaits:
+    def unanswered(self, only: Ints | None = None) -> dict[int, int]:
         with self._read() as connection:
-            return read_waits(connection, only)
+            return read_asked(connection, only)
 
     def first_received(self) -> float | None:
         with self._read() as connection:
@@ -220,13 +228,13 @@ class SqlStore(SqlArchive, Store):
     def stores(self) -> Iterator[Store]:
         yield self
 
-    def read_coins(self, only: Ints) -> tuple[bytes, dict[int, CoinDevice], HeldReports]:
+    def read_coins(self, only: Ints) -> tuple[bytes, CoinTable]:
         with self._read() as connection:
-            return read_era(connection), read_coin_devices(connection, only), read_held(connection, only)
+            return read_era(connection), read_coins(connection, only)
 
     def has_due_coins(self, now: int) -> bool:
         with self._read() as connection:
-            return len(read_due(connection, now, 1)) > 0
+            return has_due(connection, now)
 
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:
@@ -240,6 +248,17 @@ class SqlStore(SqlArchive, Store):
                 bases=lambda only: read_test_states(connection, "test_state_base", only),
                 rollups=SqlRollupCheck(connection, extent, kept.pruned_bucket),
             )
+
+
+def _waiting(connection: Connection) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    """Return device and number of all reports that wait for coins, in both tables, and whether each has a coin."""
+    held = [records for _, records in read_held_records(connection)]
+    devices, data = read_waiting(connection)
+    reports = Ragged.of(data, WAITING)
+    tables = [*held, reports.records]
+    device = np.concatenate([*(records["device"] for records in held), devices[reports.at]]).astype(np.int64)
+    number, masked = (np.concatenate([records[name] for records in tables]) for name in ("number", "masked"))
+    return device, number.astype(np.int64), masked != NO_COIN
 
 
 def _registry(connection: Connection) -> DirectoryVersion:
@@ -267,8 +286,9 @@ def read_stored_state(connection: Connection, extent: Extent) -> StoredState:
         counters=read_counters(connection),
         held={blamed: (count, size) for blamed, count, size in held},
         held_verdicts=dict(verdicts),
-        coins=read_coin_devices(connection),
-        held_reports=read_held(connection),
+        coins=read_coins(connection),
+        committed=read_committed(connection),
+        waiting=_waiting(connection),
         pardons=[entry for entry in read_audit(connection)[::-1] if entry.action == PARDON],
         convictions=read_exposures(connection, ExposureFilter(verdicts=frozenset({Verdict.STATISTICS})), after=0),
         arrival=meta["arrival"],

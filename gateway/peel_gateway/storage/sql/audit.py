@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.tables import PrunedTable
-from peel_gateway.storage.sql.coins import drop_coins, read_coin_devices, read_waits
+from peel_gateway.storage.sql.coins import read_coins, void_coins
 from peel_gateway.storage.sql.connection import Connection, Row
 from peel_gateway.storage.sql.rollups import Extent, add_tallies
 from peel_gateway.storage.sql.rows import add_counts, add_pruned, columns, in_chunks
@@ -57,12 +57,12 @@ def pardon(
 
 
 def release(connection: Connection, device: int, *, reason: str, who: str, now: int) -> AuditEntry | None:
-    """Void a device's batches, drop its held reports and write an audit entry; None if it has neither. `now` is in Unix milliseconds."""
+    """Void a device's batches and held reports, and write an audit entry; None if it has neither. `now` is in Unix milliseconds."""
     only = np.array([device], np.int64)
-    state, held = read_coin_devices(connection, only).get(device), read_waits(connection, only).held.get(device, 0)
-    if state is None or not (state.batches or held):
+    held = connection.row("SELECT held FROM {progress} AS progress WHERE device = ?", (device,)) or (0,)
+    if not any(read_coins(connection, only).batches) and not held[0]:
         return None
-    drop_coins(connection, device)
+    void_coins(connection, only)
     entry = AuditEntry(
         device=device,
         reason=reason,
@@ -71,7 +71,7 @@ def release(connection: Connection, device: int, *, reason: str, who: str, now: 
         arrival=0,
         cause=0,
         restored=True,
-        reports=held,
+        reports=held[0],
         last_exposure=0,
     )
     _append(connection, entry, now)

@@ -4,6 +4,7 @@
 - Rows about a device go to the partition that now has the device.
 - The log is written again in the order of time. Events get new arrivals, and every column that names an event by its arrival follows.
 - Roll-ups go to the partition that now has the device, the log's tail included. A partition's tallies are computed from them.
+- Verified coins are not copied: the copy begins a new era, so all batches and held reports are void.
 - Sums without a device (pieces that left the quarantine) go to the first partition. Totals stay the same.
 """
 
@@ -279,13 +280,14 @@ def _write_sums(
 
 _HELD = "SELECT blamed, COUNT(*), CAST(SUM(LENGTH(raw)) AS BIGINT) FROM {exposure} AS exposure GROUP BY blamed"
 _REFUSED = "SELECT verdict, CAST(SUM(reports) AS BIGINT) FROM {refused} AS refused GROUP BY verdict"
-_ACCEPTED = "SELECT CAST(COALESCE(SUM(accepted), 0) AS BIGINT) FROM {progress} AS progress"
+_ACCEPTED = """SELECT CAST(COALESCE(SUM(accepted), 0) AS BIGINT), CAST(COALESCE(SUM(held), 0) AS BIGINT)
+               FROM {progress} AS progress"""
 
 
 def _verdicts(scope: Connection) -> Counter[int]:
     """Return reports by verdict: logged ones from the devices' counts, others from the quarantine."""
     found: Counter[int] = Counter(dict(scope.rows(_REFUSED)))
-    found[int(Verdict.ACCEPTED)] = scope.value(_ACCEPTED)
+    (found[int(Verdict.ACCEPTED)], found[int(Verdict.HELD)]) = scope.rows(_ACCEPTED)[0]
     held = scope.rows("SELECT verdict, COUNT(*) FROM {exposure} AS exposure GROUP BY verdict")
     found.update({verdict: count for verdict, count in held if verdict not in LOGGED})
     return found

@@ -73,9 +73,15 @@ _LATEST_CHECKPOINT = """
 
 
 def _summed(log: LogTable, gone: npt.NDArray[np.bool_]) -> PrunedTable:
-    index = np.where(log.verdict == Verdict.ACCEPTED, log.index, -1)
+    accepted = log.verdict == Verdict.ACCEPTED
     signs = [(log.sign > 0).astype(np.int64), (log.sign < 0).astype(np.int64)]
-    keys, sums = add_up([log.device, log.profile, log.verdict, index, gone.astype(np.int64)], signs)
+    columns = [log.device, log.profile, log.verdict, np.where(accepted, log.index, -1), gone.astype(np.int64), *signs]
+    rows = np.stack(columns)
+    # The row of an opened coin takes back that its report is held.
+    back = rows[:, log.opened != 0]
+    back[2], back[3], back[4], back[5], back[6] = int(Verdict.HELD), -1, 0, -1, 0
+    summed = np.concatenate([rows, back], axis=1)
+    keys, sums = add_up(list(summed[:5]), list(summed[5:]))
     return PrunedTable(*keys, *sums)
 
 

@@ -101,9 +101,9 @@ def read_devices(connection: Connection, only: Ints | None = None, where: str = 
 
 def read_newest_reports(connection: Connection) -> NewestReports:
     """Read the newest report and the exposure of each device."""
-    query = f"""SELECT device, last_number, last_received, cause
+    query = f"""SELECT device, last_number, last_received, cause, held
                 FROM {{device}} AS device JOIN {{progress}} AS progress {connection.same_device}"""
-    return NewestReports(*columns(_by_device(connection, query, None), 4))
+    return NewestReports(*columns(_by_device(connection, query, None), 5))
 
 
 def read_test_states(connection: Connection, table: str = "test_state", only: Ints | None = None) -> DeviceTestTable:

@@ -117,10 +117,12 @@ CREATE TABLE progress ({partition}
     bucket_highest {int} NOT NULL,
     arrival       {int} NOT NULL,
     accepted      {int} NOT NULL,
+    held          {int} NOT NULL,
     PRIMARY KEY ({by_partition}device)
 );
 
--- Logged reports that were not accepted, per device and verdict, pruned ones included: listing devices must not read the log.
+-- Reports that were not accepted, per device and verdict, pruned ones included: listing devices must not read the log. Reports that are
+-- held now are counted in `progress` alone.
 CREATE TABLE refused ({partition}
     device  {int} NOT NULL,
     verdict {int} NOT NULL,
@@ -184,23 +186,20 @@ CREATE TABLE bucket_span ({partition}
     PRIMARY KEY ({by_partition}bucket, device)
 ){clustered};
 
--- Verified coins (SPEC section 13): the state of each device, `model.coins.CoinDevice` explains the columns. `batches` is packed by
--- `storage.sql.coins`, with a checksum.
+-- Verified coins (SPEC section 13): the state of each device, `model.coins.CoinTable` explains the columns. `batches` has a checksum.
 CREATE TABLE coin ({partition}
     device     {int} NOT NULL,
     committed  {int} NOT NULL,
     approved   {int} NOT NULL,
-    reported   {int} NOT NULL,
     challenges {int} NOT NULL,
     opened     {int} NOT NULL,
     asked      {int} NOT NULL,
     due        {int} NOT NULL,
-    void       {int} NOT NULL,
-    seed       {blob} NOT NULL,
+    challenge  {blob} NOT NULL,
     batches    {blob} NOT NULL,
     PRIMARY KEY ({by_partition}device)
 );
-CREATE INDEX coin_due ON coin ({by_partition}due) WHERE due > 0;
+CREATE INDEX coin_due ON coin ({by_partition}device) WHERE due > 0;
 CREATE INDEX coin_asked ON coin (asked) WHERE asked > 0;
 -- The roots of committed batches, 16 bytes per number.
 CREATE TABLE coin_batch ({partition}
@@ -209,19 +208,20 @@ CREATE TABLE coin_batch ({partition}
     roots  {blob} NOT NULL,
     PRIMARY KEY ({by_partition}device, first)
 ){clustered};
--- Reports whose coins are not opened yet; `model.coins.HeldReports` explains the columns. No estimate counts them.
+-- Reports whose coins are not opened yet: no estimate counts them. Until its time bucket has ended (`due`), a report is in the piece that
+-- its batch has appended here, as a `HELD` record of `model.coins`.
 CREATE TABLE held ({partition}
-    device    {int} NOT NULL,
-    number    {int} NOT NULL,
-    profile   {int} NOT NULL,
-    unit      {int} NOT NULL,
-    masked    {int} NOT NULL,
-    received  {int} NOT NULL,
-    body      {int} NOT NULL,
-    challenge {int} NOT NULL,
-    outcome   {int} NOT NULL,
-    PRIMARY KEY ({by_partition}device, number)
+    due     {int} NOT NULL,
+    arrival {int} NOT NULL,
+    data    {blob} NOT NULL,
+    PRIMARY KEY ({by_partition}due, arrival)
 ){clustered};
+-- From then on it is a `WAITING` record of its device, by number.
+CREATE TABLE waiting ({partition}
+    device {int} NOT NULL,
+    data   {blob} NOT NULL,
+    PRIMARY KEY ({by_partition}device)
+);
 
 -- Exposures and quarantine: bounded, the oldest leave first.
 CREATE TABLE exposure ({partition}
@@ -281,7 +281,7 @@ CREATE TABLE meta ({partition}
 
 TABLES = (
     "log", "pruned", "device", "progress", "refused", "test_state", "test_state_base", "tally", "rollup", "bucket_span",
-    "coin", "coin_batch", "held", "exposure", "audit", "counter", "meta",
+    "coin", "coin_batch", "held", "waiting", "exposure", "audit", "counter", "meta",
 )  # fmt: skip
 
 REGISTRY = ("registry_revision", "registry_mark", "registry_last_id")

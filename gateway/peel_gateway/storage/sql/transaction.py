@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 import numpy as np
 import numpy.typing as npt
 
-from peel_gateway.model.coins import CoinDevice, CoinEffects, HeldReports
+from peel_gateway.model.coins import CoinTable, DueReports, Ragged, Records
 from peel_gateway.model.exposure import AuditEntry
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.grouping import add_up, extremes
@@ -30,17 +30,7 @@ from peel_gateway.model.tables import (
     Written,
 )
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.storage.sql import audit, retention
-from peel_gateway.storage.sql.coins import (
-    drop_coins,
-    pack_era,
-    read_coin_devices,
-    read_due,
-    read_held,
-    read_roots,
-    void_coins,
-    write_coins,
-)
+from peel_gateway.storage.sql import audit, coins, retention
 from peel_gateway.storage.sql.connection import Connection
 from peel_gateway.storage.sql.log import append, read_tables
 from peel_gateway.storage.sql.quarantine import Limits, Quarantine
@@ -161,7 +151,7 @@ class SqlTransaction(Transaction):
             self._connection, self._extent, device, restore=restore, reason=reason, who=who, now=moment.seen
         )
         if entry:
-            drop_coins(self._connection, device)
+            coins.void_coins(self._connection, np.array([device], np.int64))
             self._set_meta({"generation": self.generation + 1} | asdict(moment))
         return entry
 
@@ -173,12 +163,12 @@ class SqlTransaction(Transaction):
 
     @property
     def era(self) -> bytes:
-        return pack_era(self._meta["era"], self._meta["era_salt"])
+        return coins.pack_era(self._meta["era"], self._meta["era_salt"])
 
     def begin_era(self, now: int) -> int:
         begin = max(now, self._meta["era"] + 1)
         self._set_meta({"generation": self.generation + 1, "era": begin, "era_salt": secrets.randbits(32)})
-        return void_coins(self._connection)
+        return coins.void_coins(self._connection)
 
     @property
     def mark(self) -> int:
@@ -187,23 +177,44 @@ class SqlTransaction(Transaction):
     def renew_mark(self, mark: int) -> None:
         self._set_meta({"mark": mark})
 
-    def coins(self, only: Ints) -> dict[int, CoinDevice]:
-        return read_coin_devices(self._connection, only)
+    def coins(self, only: Ints) -> CoinTable:
+        return coins.read_coins(self._connection, only)
 
-    def coins_due(self, now: int, limit: int) -> Ints:
-        return read_due(self._connection, now, limit)
+    def due_devices(self, limit: int) -> Ints:
+        return coins.read_due_devices(self._connection, limit)
 
-    def held(self, only: Ints) -> HeldReports:
-        return read_held(self._connection, only)
+    def put_coins(self, table: CoinTable) -> None:
+        coins.put_coins(self._connection, table)
 
-    def roots(self, batches: Sequence[tuple[int, int]]) -> Mapping[tuple[int, int], bytes]:
-        return read_roots(self._connection, batches)
+    def void_coins(self, only: Ints) -> None:
+        coins.void_coins(self._connection, only)
 
-    def write_coins(self, effects: CoinEffects) -> None:
-        write_coins(self._connection, effects)
+    def roots(self, device: Ints, first: Ints) -> npt.NDArray[np.uint8]:
+        return coins.read_roots(self._connection, device, first)
 
-    def drop_coins(self, device: int) -> None:
-        drop_coins(self._connection, device)
+    def put_roots(self, device: Ints, first: Ints, roots: npt.NDArray[np.uint8]) -> None:
+        coins.put_roots(self._connection, device, first, roots)
+
+    def remove_roots(self, device: Ints, first: Ints) -> None:
+        coins.remove_roots(self._connection, device, first)
+
+    def append_held(self, due: int, records: Records) -> None:
+        coins.append_held(self._connection, due, self.arrival, records)
+
+    def held_records(self) -> list[tuple[int, Records]]:
+        return coins.read_held_records(self._connection)
+
+    def due_reports(self, now: int) -> DueReports:
+        return coins.read_due_reports(self._connection, now)
+
+    def remove_due_reports(self, reports: DueReports) -> None:
+        coins.remove_due_reports(self._connection, reports)
+
+    def waiting(self, only: Ints) -> tuple[Ints, list[bytes]]:
+        return coins.read_waiting(self._connection, only)
+
+    def put_waiting(self, device: Ints, reports: Ragged) -> None:
+        coins.put_waiting(self._connection, device, reports)
 
     def forget_bucket_spans(self, before: int) -> None:
         retention.forget_bucket_spans(self._connection, before)
@@ -275,8 +286,8 @@ class SqlTransaction(Transaction):
         self._connection.put("meta", {"key": list(values)}, {"value": list(values.values())})
 
     def _add_refused(self, log: LogTable) -> None:
-        """Count new reports that were not accepted. A logged verdict is final: withdrawal and retention keep it."""
-        rows = np.flatnonzero(log.verdict != Verdict.ACCEPTED)
+        """Count new reports that were neither accepted nor held. A logged verdict is final: withdrawal and retention keep it."""
+        rows = np.flatnonzero((log.verdict != Verdict.ACCEPTED) & (log.verdict != Verdict.HELD))
         if not len(rows):
             return
         (device, verdict), (reports,) = add_up([log.device[rows], log.verdict[rows]], [np.ones_like(rows)])

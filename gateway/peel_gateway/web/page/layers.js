@@ -35,7 +35,15 @@ export class Layers {
 					: "distinct messages",
 			},
 			...steps,
-			{ layer: "count", end: true, left, total, note: "in the estimates" },
+			{
+				layer: "count",
+				end: true,
+				left,
+				total,
+				note: totals.verdicts.held
+					? `in the estimates; ${count(totals.verdicts.held)} more wait for their coins`
+					: "in the estimates",
+			},
 		];
 		reconcile(
 			this.list,

@@ -138,9 +138,17 @@ def hostile(seconds: float, as_json: bool) -> None:
 @click.option(
     "--broker", type=click.Choice(list(BROKERS)), default="mosquitto", show_default=True, help="Broker to use."
 )
+@click.option(
+    "--verified",
+    is_flag=True,
+    help="Measure the whole exchange of devices with verified coins instead, in CPU time of the gateway; with mosquitto.",
+)
 @json_option
-def ingest(messages: int, k: int, broker: str, as_json: bool) -> None:
+def ingest(messages: int, k: int, broker: str, verified: bool, as_json: bool) -> None:
     """Measure a gateway that empties a full queue of a real broker; with mosquitto also subscribers that only count (paho, gmqtt)."""
+    if verified:
+        _print(import_module("peel_research.bench.verified").measure(), as_json)
+        return
     if broker == "mosquitto":
         _need("gmqtt", "pip install gmqtt")
     _print(import_module("peel_research.bench.ingest").measure(messages=messages, k=k, kind=broker), as_json)
