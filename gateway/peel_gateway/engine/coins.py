@@ -352,8 +352,11 @@ class VerifiedCoins:
         return np.where(allowed, OPEN, int(Verdict.UNCOMMITTED))
 
     def revealed(self, batch: Batch) -> Revealed:
-        """Return the numbers of sending devices that audits have revealed."""
-        at, number = self._batches(batch.senders).revealed()
+        """Return the numbers that audits have revealed, of sending devices, between their last number and their highest one now."""
+        last = batch.states.last_number
+        highest = last.copy()
+        np.maximum.at(highest, batch.at[batch.order], batch.number[batch.order])
+        at, number = self._batches(batch.senders).revealed(last, highest)
         return Revealed(Positions(at), number)
 
     def hold(self, records: Records) -> None:
@@ -530,7 +533,11 @@ class VerifiedCoins:
 
     def _silent_before(self, group: _Group, at: Ints, number: Ints) -> Ints:
         """Count the revealed numbers and the reports without a reading before each report, over all devices so far."""
-        silent_at, silent = Batches.of_devices(self._coins.table.batches[group.rows]).revealed()
+        lowest, highest = np.full(len(group.slots), _NONE), np.zeros(len(group.slots), np.int64)
+        np.minimum.at(lowest, at, number)
+        np.maximum.at(highest, at, number)
+        batches = Batches.of_devices(self._coins.table.batches[group.rows])
+        silent_at, silent = batches.revealed(lowest, highest)
         bare = group.records["masked"] == NO_COIN
         all_at = np.concatenate([at, silent_at, group.reports.at[bare]])
         numbers = np.concatenate([number, silent, group.records["number"][bare].astype(np.int64)])

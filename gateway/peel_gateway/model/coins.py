@@ -174,11 +174,16 @@ class Batches(Ragged):
         left = unrevealed.astype(np.uint64) >> passed.astype(np.uint64)
         return np.bincount(self.at, np.bitwise_count(left), len(self.ends)).astype(np.int64)
 
-    def revealed(self) -> tuple[Ints, Ints]:
-        """Return the devices and numbers that audits of approved batches have revealed, by device and number."""
-        approved = self.records["approved"] != 0
-        batch, place = np.nonzero(bits_of(self.records["audit"]) & approved[:, None])
-        return self.at[batch], self.first[batch] + place
+    def revealed(self, above: Ints, below: Ints) -> tuple[Ints, Ints]:
+        """Return the devices and numbers that audits of approved batches have revealed, by device and number.
+
+        Of each device only batches with numbers between `above` and `below`; both int64[D].
+        """
+        first = self.first
+        between = (first + BATCH_NUMBERS > above[self.at]) & (first < below[self.at])
+        chosen = np.flatnonzero(between & (self.records["approved"] != 0))
+        batch, place = np.nonzero(bits_of(self.records["audit"][chosen]))
+        return self.at[chosen[batch]], first[chosen[batch]] + place
 
 
 def bits_of(audits: npt.NDArray[np.uint32]) -> Bools:
