@@ -90,7 +90,7 @@ static uint32_t draw(const uint8_t seed[16], uint8_t block[16], uint8_t *blocks,
 /* The outcomes of a number's table (SPEC section 13.1). The core's own code takes the same time for all seeds; a revealed seed needs none.
  */
 static void make_outcomes(uint8_t outcomes[PEEL_MAX_TABLE], const uint8_t *name, const uint8_t seed[16]) {
-  uint8_t block[16], blocks = 0, used = 16;
+  uint8_t block[16] = {0}, blocks = 0, used = 16;
   uint32_t keep = name[14], change = name[15], symbols = name[16], size = table_size(name);
   uint32_t mask = draw(seed, block, &blocks, &used, symbols), shift = draw(seed, block, &blocks, &used, size);
   for (uint32_t j = 0; j < size; j++) {

@@ -9,7 +9,13 @@
 
 /* The compiler makes vector instructions of this; on x86-64 there is a copy for each of its vector sizes, chosen when the program starts.
  */
+#if LANES > 1
 typedef uint64_t lanes __attribute__((vector_size(8 * LANES)));
+#define LANE(all, lane) (all)[lane]
+#else
+typedef uint64_t lanes;
+#define LANE(all, lane) (all)
+#endif
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_EACH_SIZE __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -74,14 +80,14 @@ INLINE size_t lane_of(size_t lane, size_t count) { return lane < count ? lane : 
 
 INLINE void gather(state *s, const peel_lane_state *const from[LANES]) {
   for (unsigned word = 0; word < 5; word++) {
-    for (unsigned lane = 0; lane < LANES; lane++) s->word[word][lane] = from[lane]->word[word];
+    for (unsigned lane = 0; lane < LANES; lane++) LANE(s->word[word], lane) = from[lane]->word[word];
   }
 }
 
 INLINE void absorb_words(state *s, const uint8_t *const rows[LANES], size_t words) {
   for (size_t at = 0; at < words; at++) {
-    lanes block;
-    for (unsigned lane = 0; lane < LANES; lane++) block[lane] = load64(rows[lane] + 8 * at);
+    lanes block = {0};
+    for (unsigned lane = 0; lane < LANES; lane++) LANE(block, lane) = load64(rows[lane] + 8 * at);
     s->word[0] ^= block;
     permute(s, 12);
   }
@@ -100,7 +106,7 @@ FOR_EACH_SIZE void peel_lanes_absorb(peel_lane_state *states, const uint8_t *dat
     gather(&s, from);
     absorb_words(&s, rows, len / 8);
     for (unsigned word = 0; word < 5; word++) {
-      for (size_t lane = 0; lane < some; lane++) states[first + lane].word[word] = s.word[word][lane];
+      for (size_t lane = 0; lane < some; lane++) states[first + lane].word[word] = LANE(s.word[word], lane);
     }
   }
 }
@@ -108,7 +114,7 @@ FOR_EACH_SIZE void peel_lanes_absorb(peel_lane_state *states, const uint8_t *dat
 FOR_EACH_SIZE void peel_lanes_hash(const peel_lane_job *jobs, size_t len, size_t count) {
   const peel_lane_state *from[LANES];
   const uint8_t *rows[LANES];
-  lanes last;
+  lanes last = {0};
   state s;
   if (count == 0) return;
   for (unsigned lane = 0; lane < LANES; lane++) {
@@ -118,26 +124,26 @@ FOR_EACH_SIZE void peel_lanes_hash(const peel_lane_job *jobs, size_t len, size_t
     rows[lane] = job->data;
     for (size_t i = 0; i < len % 8; i++) rest[i] = job->data[len - len % 8 + i];
     rest[len % 8] = 1;
-    last[lane] = load64(rest);
+    LANE(last, lane) = load64(rest);
   }
   gather(&s, from);
   absorb_words(&s, rows, len / 8);
   s.word[0] ^= last;
   for (unsigned half = 0; half < 2; half++) {
     permute(&s, 12);
-    for (size_t lane = 0; lane < count; lane++) store64(jobs[lane].hash + 8 * half, s.word[0][lane]);
+    for (size_t lane = 0; lane < count; lane++) store64(jobs[lane].hash + 8 * half, LANE(s.word[0], lane));
   }
 }
 
 FOR_EACH_SIZE void peel_lanes_stream(uint8_t *out, size_t stride, size_t blocks, const uint8_t *keys, const uint8_t nonce[16],
                                      size_t count) {
-  lanes low, high, none = {0};
+  lanes low = {0}, high = {0}, none = {0};
   state s;
   if (count == 0) return;
   for (unsigned lane = 0; lane < LANES; lane++) {
     const uint8_t *key = keys + 16 * lane_of(lane, count);
-    low[lane] = load64(key);
-    high[lane] = load64(key + 8);
+    LANE(low, lane) = load64(key);
+    LANE(high, lane) = load64(key + 8);
   }
   s.word[0] = none + AEAD_IV;
   s.word[1] = low;
@@ -150,8 +156,8 @@ FOR_EACH_SIZE void peel_lanes_stream(uint8_t *out, size_t stride, size_t blocks,
   for (size_t block = 0; block < blocks; block++) {
     if (block) permute(&s, 8);
     for (size_t lane = 0; lane < count; lane++) {
-      store64(out + stride * lane + 16 * block, s.word[0][lane]);
-      store64(out + stride * lane + 16 * block + 8, s.word[1][lane]);
+      store64(out + stride * lane + 16 * block, LANE(s.word[0], lane));
+      store64(out + stride * lane + 16 * block + 8, LANE(s.word[1], lane));
     }
   }
 }

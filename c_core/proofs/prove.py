@@ -33,7 +33,7 @@ CORE = (*sorted((ROOT / "c_core" / "src").glob("*.c")), *sorted((ROOT / "binding
 #: Without Ascon, of which any_ascon.c takes the place.
 COIN = (
     HERE / "any_ascon.c",
-    *(path for path in CORE if path.stem in ("coin", "coins", "message", "receipt", "frame", "projection")),
+    *(path for path in CORE if path.stem in ("coin", "coins", "lanes", "message", "receipt", "frame", "projection")),
 )
 KERNELS = ROOT / "gateway" / "kernels"
 INCLUDES = ("c_core/include", "c_core/proofs", "bindings/host", "gateway/kernels")
