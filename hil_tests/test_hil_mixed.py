@@ -30,6 +30,7 @@ REPORTS = 100
 PROFILE = """
 name = "room"
 epsilon = {epsilon}
+verify = false
 width = 160
 seed = 1
 quota = 100000

@@ -17,6 +17,7 @@ GUIDE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 PROFILE = """
 name = "door"
 epsilon = 1
+verify = false
 seed = 1
 quota = 1
 period = 1

@@ -42,6 +42,7 @@ WIDTH = 48
 PROFILE = """
 name = "p{place}"
 epsilon = 1.0
+verify = false
 width = 48
 seed = 694411955
 quota = {quota}

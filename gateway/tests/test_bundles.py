@@ -119,6 +119,7 @@ def test_a_number_below_the_first_bundle_is_no_devices(make_lab: MakeLab, profil
 PROFILE = """
 name = "climate"
 epsilon = 1.0
+verify = false
 seed = 7
 quota = 96
 period = 86400

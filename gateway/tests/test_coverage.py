@@ -37,7 +37,7 @@ RUNGS = [20.0, 40.0, 60.0, 80.0]
 
 def profile_of(count: int, epsilon: float = 1.0, **attribute: Any) -> Profile:
     """Return a profile with many attributes that differ in their names alone."""
-    head = {"name": "many", "epsilon": epsilon, "seed": 1, "quota": 60, "period": 3600}
+    head = {"name": "many", "epsilon": epsilon, "verify": False, "seed": 1, "quota": 60, "period": 3600}
     return make_profile(head | {"attribute": [{**attribute, "name": f"a{i}"} for i in range(count)]})
 
 
@@ -147,7 +147,7 @@ def test_means_over_devices_with_verified_coins(name: str, kind: str) -> None:
 def test_attributes_with_weights(total: int, reading: float) -> None:
     """A tenth of the attributes weigh 16. The others share few reports: about one each of 600."""
     rng = np.random.default_rng(22)
-    head = {"name": "many", "epsilon": 1.0, "seed": 1, "quota": 60, "period": 3600}
+    head = {"name": "many", "epsilon": 1.0, "verify": False, "seed": 1, "quota": 60, "period": 3600}
     rows = [
         {"kind": "mean", "name": f"a{i}", "low": -10, "high": 50, "weight": 16 if i < SIGNS // 10 else 1}
         for i in range(SIGNS)

@@ -23,6 +23,7 @@ from peel_gateway.fleet.snapshot import take_snapshot
 KRR = """
 name = "state"
 epsilon = 2.0
+verify = false
 seed = 3
 quota = 10
 period = 60

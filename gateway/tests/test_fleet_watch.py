@@ -21,6 +21,7 @@ from peel_gateway.storage.sqlite.store import SqliteStore
 
 PROFILE = """name = "climate"
 epsilon = 1.0
+verify = false
 width = 48
 seed = {seed}
 quota = 100

@@ -25,7 +25,7 @@ HASHED: Row = {"name": "word", "kind": "hashed", "domain": 200}
 
 
 def _profile(rows: list[Row]) -> Profile:
-    table = {"name": "planned", "epsilon": 1.0, "width": 48, "seed": 1, "quota": 60, "period": 3600}
+    table = {"name": "planned", "epsilon": 1.0, "verify": False, "width": 48, "seed": 1, "quota": 60, "period": 3600}
     return make_profile({**table, "attribute": rows})
 
 

@@ -25,6 +25,7 @@ _SETTINGS = {"batch_seconds": 0.02, "fleet_reload_seconds": 0.2, "mqtt_receipt_s
 _CLIMATE = """\
 name = "climate"
 epsilon = {epsilon}
+verify = false
 width = 48
 seed = 1
 quota = {quota}

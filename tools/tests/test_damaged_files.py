@@ -31,6 +31,7 @@ NOBODY = 65534
 
 PROFILE = f"""name = "climate"
 epsilon = 1.0
+verify = false
 seed = {search_seed(48, 1)[0]}
 quota = 60
 period = 3600

@@ -55,7 +55,7 @@ def test_accents_leave_no_holes(header: str, name: str) -> None:
 def test_every_header_becomes_a_name(header: str) -> None:
     name, unit = name_and_unit(header)
     rows = [{"name": attribute_name(name), "kind": "mean", "unit": unit, "low": 0, "high": 1}]
-    table = {"name": "a", "epsilon": 1, "seed": 1, "quota": 1, "period": 1, "attribute": rows}
+    table = {"name": "a", "epsilon": 1, "verify": False, "seed": 1, "quota": 1, "period": 1, "attribute": rows}
     assert make_profile(table).k == 1
 
 

@@ -25,6 +25,7 @@ from peel_tools.servers.gateway import Site
 PROFILE = """
 name = "climate"
 epsilon = 1.0
+verify = false
 width = 48
 seed = 1
 quota = 6000

@@ -25,6 +25,7 @@ from peel_tools.cli import main
 
 PROFILE = f"""name = "climate"
 epsilon = 1.0
+verify = false
 seed = {search_seed(48, 1)[0]}
 quota = 60
 period = 3600

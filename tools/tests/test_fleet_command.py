@@ -22,6 +22,7 @@ from peel_tools.cli import main
 PEEL = [sys.executable, "-m", "peel_tools"]
 PROFILE = f"""name = "climate"
 epsilon = 1.0
+verify = false
 seed = {search_seed(48, 1)[0]}
 quota = 60
 period = 3600

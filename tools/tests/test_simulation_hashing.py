@@ -23,6 +23,7 @@ from peel_tools.simulation.truth import Truth
 VISITS = """
 name = "visits"
 epsilon = 2.0
+verify = false
 seed = 1
 quota = 100000
 period = 60
@@ -123,7 +124,7 @@ def test_a_file_gives_indices_where_categories_have_no_names(tmp_path: Path) -> 
 
 
 def test_a_file_gives_names_where_they_have_some(tmp_path: Path) -> None:
-    table = {"name": "p", "epsilon": 1, "seed": 1, "quota": 1, "period": 1}
+    table = {"name": "p", "epsilon": 1, "verify": False, "seed": 1, "quota": 1, "period": 1}
     named = make_profile(
         table | {"attribute": [{"name": "place", "kind": "hashed", "categories": ["hall", "attic", "0"]}]}
     )

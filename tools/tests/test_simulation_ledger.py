@@ -17,6 +17,7 @@ def _profile(quota: int, period: int, **more: object) -> Profile:
         {
             "name": "p",
             "epsilon": 1,
+            "verify": False,
             "seed": 1,
             "quota": quota,
             "period": period,

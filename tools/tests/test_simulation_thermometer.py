@@ -20,6 +20,7 @@ from peel_tools.simulation.truth import Truth
 THERMOMETER = """
 name = "thermometer"
 epsilon = 1.0
+verify = false
 seed = 1
 quota = 100000
 period = 60

@@ -29,6 +29,7 @@ def _small_profile() -> Profile:
         {
             "name": "small",
             "epsilon": 1,
+            "verify": False,
             "seed": 1,
             "quota": 9,
             "period": 9,
@@ -94,7 +95,9 @@ def test_all_attributes_of_a_reading_are_about_the_same_value() -> None:
         {"name": "heat", "kind": "ladder", "low": -10, "high": 30, "rungs": 3},
         {"name": "rust", "kind": "above", "thresholds": [7]},
     ]
-    profile = make_profile({"name": "p", "epsilon": 1, "seed": 1, "quota": 9, "period": 9, "attribute": rows})
+    profile = make_profile(
+        {"name": "p", "epsilon": 1, "verify": False, "seed": 1, "quota": 9, "period": 9, "attribute": rows}
+    )
     readings = BuiltInTraces(profile, 7).readings(DEVICES, NUMBERS)
     heat = -10 + 40 * (1 + readings[:, 2] / 32768) / 2
     for column, threshold in ((0, 5), (1, 15), (3, 0), (4, 10), (5, 20)):

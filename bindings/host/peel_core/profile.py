@@ -466,12 +466,12 @@ def make_profile(table: Mapping[str, Any]) -> Profile:
 
 
 def _offline(table: Mapping[str, Any]) -> int | None:
-    verify = table.get("verify", False)
+    verify = table.get("verify", True)
     if not isinstance(verify, bool):
         raise ProfileError("verify", f"must be true or false, got {verify!r}")
     for key in ("offline", "bucket"):
         if not verify and key in table:
-            raise ProfileError(key, f"is for verified coins. Set verify = true, or remove {key}.")
+            raise ProfileError(key, f"is for verified coins. Remove verify = false, or remove {key}.")
     return fields.integer(table, "offline", 1, _MOST_OFFLINE, _DEFAULT_OFFLINE) if verify else None
 
 

@@ -35,7 +35,7 @@ CHOICE_OF_4 = CoreBlock(2, 1, 1, 4, 0, 8, 3)
 
 def profile(name: str, k: int, seed: int = 1) -> Profile:
     attributes = [{"name": f"a{i}", "kind": "mean", "unit": "V", "low": 0, "high": 5} for i in range(k)]
-    table = {"name": name, "epsilon": 1, "seed": seed, "quota": 5, "period": 60}
+    table = {"name": name, "epsilon": 1, "verify": False, "seed": seed, "quota": 5, "period": 60}
     return make_profile({**table, "attribute": attributes})
 
 
@@ -239,7 +239,7 @@ def test_no_coins_are_no_error(rng: np.random.Generator) -> None:
 
 MIXED = make_profile(
     {
-        "name": "mixed", "epsilon": 1, "seed": SMALL.seed, "quota": 5, "period": 60,
+        "name": "mixed", "epsilon": 1, "verify": False, "seed": SMALL.seed, "quota": 5, "period": 60,
         "attribute": [
             *({"name": f"a{i}", "kind": "mean", "low": 0, "high": 5, "weight": 2} for i in range(3)),
             {"name": "door", "kind": "category", "categories": ["a", "b", "c", "d"]},

@@ -24,7 +24,7 @@ from peel_core import (
 )
 
 TABLE: dict[str, Any] = {
-    "name": "visits", "epsilon": 1, "seed": 1, "quota": 5, "period": 60,
+    "name": "visits", "epsilon": 1, "verify": False, "seed": 1, "quota": 5, "period": 60,
     "attribute": [{"name": "place", "kind": "hashed", "domain": 1000}],
 }  # fmt: skip
 
@@ -157,6 +157,7 @@ def krr(categories: int, epsilon: float, **more: Any) -> Profile:
     names = [f"n{i}" for i in range(categories)]
     table = TABLE | {
         "epsilon": epsilon,
+        "verify": False,
         "attribute": [{"name": "place", "kind": "category", "categories": names} | more],
     }
     return make_profile(table)

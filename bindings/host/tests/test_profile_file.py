@@ -14,6 +14,7 @@ from peel_core.kinds import CHOICE, HASHED, SIGN
 GOOD = """
 name = "climate"
 epsilon = 0.1
+verify = false
 seed = 1
 quota = 60
 period = 3600
@@ -65,8 +66,8 @@ def test_good() -> None:
         ("low = 0", "lo = 0", "attribute[1].lo"),
         ("seed = 1", "seed = 1\nwidth = 1", "width"),
         ("seed = 1", "seed = ", "profile"),
-        ("seed = 1", "seed = 1\nverify = false\nbucket = 60", "bucket"),
-        ("seed = 1", "seed = 1\nverify = true\nbucket = 86401", "bucket"),
+        ("seed = 1", "seed = 1\nbucket = 60", "bucket"),
+        ("verify = false", "bucket = 86401", "bucket"),
     ],
 )
 def test_errors_name_the_key(old: str, new: str, key: str) -> None:
@@ -89,15 +90,16 @@ def test_any_change_changes_the_id() -> None:
 
 
 def test_a_change_of_verified_coins_changes_the_id() -> None:
-    good = GOOD.replace("epsilon = 0.1", "epsilon = 1")
-    keys = ["", "verify = true", "verify = true\nbucket = 60", "verify = true\noffline = 60"]
+    good = GOOD.replace("epsilon = 0.1\nverify = false", "epsilon = 1")
+    keys = ["verify = false", "", "bucket = 60", "offline = 60"]
     assert len({parse_profile(f"{key}\n{good}").id for key in keys}) == 4
-    assert parse_profile(f"{keys[1]}\n{good}").id == parse_profile(f"{keys[1]}\nbucket = 300\n{good}").id
+    assert parse_profile(good).id == parse_profile(f"verify = true\nbucket = 300\n{good}").id
 
 
 ROOM = """\
 name = "room"
 epsilon = 1
+verify = false
 seed = 1
 quota = 60
 period = 3600

@@ -25,6 +25,7 @@ def harmony(k: int, epsilon: float = 1.0, width: int = 48, seed: int = 1) -> Pro
         {
             "name": "test",
             "epsilon": epsilon,
+            "verify": False,
             "width": max(width, k),
             "seed": seed,
             "quota": 10,
@@ -40,6 +41,7 @@ def krr(k: int, epsilon: float) -> Profile:
         {
             "name": "test",
             "epsilon": epsilon,
+            "verify": False,
             "width": max(48, k),
             "seed": 1,
             "quota": 10,

@@ -282,7 +282,7 @@ def test_refused_frames(case: dict[str, Any]) -> None:
 def profile_table(case: dict[str, Any]) -> dict[str, Any]:
     table = {key: case[key] for key in ("name", "width", "seed", "quota", "period")}
     table |= {key: case[key] for key in ("lifetime", "offline", "bucket") if key in case}
-    table |= {"verify": True} if "offline" in case else {}
+    table["verify"] = "offline" in case
     table["epsilon"] = Decimal(case["epsilon"]) / 2**20
     table["attribute"] = [attribute_table(attribute) for attribute in case["attributes"]]
     return table

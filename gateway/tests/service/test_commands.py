@@ -252,7 +252,7 @@ def fleet(*words: str) -> Result:
 def test_a_fleet_from_nothing(tmp_path: Path) -> None:
     profile = tmp_path / "p.toml"
     profile.write_text(
-        'name = "door"\nepsilon = 1\nseed = 1\nquota = 1\nperiod = 1\nlifetime = 500\n'
+        'name = "door"\nepsilon = 1\nverify = false\nseed = 1\nquota = 1\nperiod = 1\nlifetime = 500\n'
         '[[attribute]]\nkind = "category"\nname = "state"\ncategories = ["open", "shut"]\n'
     )
     folder = str(tmp_path / "fleet")

@@ -160,7 +160,7 @@ class Field(Site):
 
     def reports_of(self, name: str, attributes: str, readings: Sequence[int], count: int) -> list[tuple[str, bytes]]:
         """Reports of one new device with a new profile; it always has the same readings, one per question."""
-        head = f'name = "{name}"\nepsilon = 1.0\nseed = 1\nquota = 1000000\nperiod = 1\n'
+        head = f'name = "{name}"\nepsilon = 1.0\nverify = false\nseed = 1\nquota = 1000000\nperiod = 1\n'
         (self.fleet.folder / "profiles" / f"{name}.toml").write_text(head + attributes, encoding="utf-8")
         (device,) = self.fleet.enrol(name)
         ids, numbers = np.full(count, device.id, np.uint32), np.arange(1, count + 1)

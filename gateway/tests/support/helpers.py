@@ -32,6 +32,7 @@ def climate_profile(name: str = "climate", *, quota: int = 96, period: int = 864
     return f"""
 name = "{name}"
 epsilon = 1.0
+verify = false
 width = {WIDTH}
 seed = {search_seed(WIDTH, 2)[0]}
 quota = {quota}

@@ -42,6 +42,7 @@ def harmony_profile(
         {
             "name": name,
             "epsilon": epsilon,
+            "verify": False,
             "width": WIDTH,
             "seed": seed,
             "quota": quota,
@@ -60,6 +61,7 @@ def krr_profile(k: int = 4, *, epsilon: float = 1.0) -> Profile:
         {
             "name": "states",
             "epsilon": epsilon,
+            "verify": False,
             "width": WIDTH,
             "seed": seed,
             "quota": 100_000,
@@ -77,6 +79,7 @@ def hashing_profile(domain: int = 1000, *, epsilon: float = 1.0) -> Profile:
         {
             "name": "words",
             "epsilon": epsilon,
+            "verify": False,
             "width": WIDTH,
             "seed": seed,
             "quota": 100_000,

@@ -65,7 +65,10 @@ _BROKERS = {"auto": None, "mosquitto": False, "embedded": True}
     help="Profile to use instead of the built-in one; repeat for more.",
 )
 @click.option(
-    "--verify", is_flag=True, help="Use verified coins: a device cannot bias its coin. Not together with --profile."
+    "--verify/--no-verify",
+    default=True,
+    show_default=True,
+    help="Use verified coins. With --no-verify coins are judged by statistics. Profiles given with --profile say it themselves.",
 )
 @click.option(
     "--port",
@@ -99,7 +102,7 @@ def demo(
     peel demo
     peel demo --csv weather.csv                     your own readings
     peel demo --attack stuck=0.05 --attack replay=0.02
-    peel demo --verify                              coins that no device can bias
+    peel demo --no-verify                           coins that are judged by statistics
     peel demo --seconds 30 --json                   for scripts
     """
     plan = Plan(rate=rate, shares=shares, seed=seed, csv=csv)

@@ -50,15 +50,19 @@ def profile() -> None:
 @click.option("--lifetime", type=int, help="Report numbers over a device's whole life; by default without limit.")
 @click.option(
     "--verify/--no-verify",
-    default=False,
+    default=True,
     show_default=True,
-    help="Verify coins: no device can bias them. Needs a downlink.",
+    help="Verify coins: no device can bias them. --no-verify is for devices without a downlink: their coins are judged by statistics.",
 )
 @click.option(
-    "--offline", type=int, help="Seconds that a device can report without a gateway, with --verify; 3 hours by default."
+    "--offline",
+    type=int,
+    help="With verified coins: seconds that a device can report without a gateway; 3 hours by default.",
 )
 @click.option(
-    "--bucket", type=int, help="Seconds of a time bucket, with --verify; reports count after it. 300 by default."
+    "--bucket",
+    type=int,
+    help="With verified coins: seconds of a time bucket, after which reports count; 300 by default.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def new(

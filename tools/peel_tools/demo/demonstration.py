@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import tempfile
@@ -82,7 +83,7 @@ class Demonstration:
     profiles : sequence of Path
         Profiles instead of the built-in one.
     verify : bool
-        Whether the built-in or proposed profile has verified coins. Other profiles say it themselves.
+        Whether the built-in or proposed profile has verified coins. Those in `profiles` say it themselves.
     port : int, optional
         The port of page and API. By default the usual one, or any free one if that is taken.
     embedded : bool, optional
@@ -96,7 +97,7 @@ class Demonstration:
         devices: int,
         plan: Plan,
         profiles: Sequence[Path] = (),
-        verify: bool = False,
+        verify: bool = True,
         port: int | None = None,
         embedded: bool | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
@@ -104,8 +105,6 @@ class Demonstration:
         self._folder = folder
         self._devices = devices
         self._plan = plan
-        if verify and profiles:
-            raise ValueError("--verify cannot be combined with --profile. Write verify = true into the profile")
         self._profiles = profiles
         self._verify = verify
         self._port = port
@@ -184,15 +183,19 @@ class Demonstration:
     def _own_profiles(self) -> list[Path]:
         """Propose and write a profile for the plan's CSV file, if it has one. Without one, write the built-in profile if it is changed."""
         if self._plan.csv is not None:
-            self.proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
-            path = write_proposal(self.proposal, self.folder, overwrite=True)
-        elif self._verify:
-            path = self.folder / "room.toml"
-            path.write_text((files("peel_tools.simulation") / "profiles" / "room.toml").read_text())
-        else:
-            return []
+            proposal = propose(Dataset.read(self._plan.csv), "own_data", quota=_QUOTA, period=_PERIOD)
+            draft = replace(proposal.draft, verify=False)
+            if self._verify:
+                draft = replace(proposal.draft, offline=_OFFLINE_SECONDS, bucket=MOMENT_SECONDS)
+            self.proposal = replace(proposal, draft=draft)
+            return [write_proposal(self.proposal, self.folder, overwrite=True)]
         if self._verify:
-            path.write_text(_verified(path.read_text()))
+            return []
+        path = self.folder / "room.toml"
+        text = (files("peel_tools.simulation") / "profiles" / "room.toml").read_text(encoding="utf-8")
+        path.write_text(
+            re.sub(r"verify = true\noffline = .*\nbucket = .*\n", "verify = false\n", text), encoding="utf-8"
+        )
         return [path]
 
     def _progress(self, progress: Progress) -> None:
@@ -211,12 +214,6 @@ class Demonstration:
         folder = Path(tempfile.mkdtemp(prefix="peel-demo-"))
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
-
-
-def _verified(profile: str) -> str:
-    """Return the text of a profile with verified coins."""
-    top, table, attributes = profile.partition("[[attribute]]")
-    return f"{top}verify = true\noffline = {_OFFLINE_SECONDS}\nbucket = {MOMENT_SECONDS}\n\n{table}{attributes}"
 
 
 def _switchable(fleet: Fleet, plan: Plan) -> dict[str, bool]:

@@ -58,7 +58,7 @@ class Draft:
     quota: int = 60
     period: int = 3600
     lifetime: int | None = None
-    verify: bool = False
+    verify: bool = True
     offline: int | None = None
     """Seconds; None for the default of verified coins."""
     bucket: int | None = None
@@ -85,7 +85,9 @@ class Draft:
             else f"lifetime = {self.lifetime}  # report numbers over a device's whole life\n"
         )
         verify = (
-            "verify = true      # coins are committed to, audited and opened (SPEC section 13)\n" if self.verify else ""
+            "verify = true      # coins are committed to, audited and opened (SPEC section 13)\n"
+            if self.verify
+            else "verify = false     # coins are judged by statistics; devices need no downlink\n"
         )
         offline = (
             ""

@@ -69,6 +69,7 @@ def _profile(epsilon: float, low: float, high: float) -> Profile:
         {
             "name": "constant",
             "epsilon": epsilon,
+            "verify": False,
             "width": _WIDTH,
             "seed": search_seed(_WIDTH, 1)[0],
             "quota": 1,

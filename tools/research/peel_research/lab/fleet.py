@@ -86,6 +86,7 @@ def _profile(mechanism: str, attributes: Sequence[Attributes], epsilon: float) -
     table = {
         "name": f"lab_{mechanism}",
         "epsilon": epsilon,
+        "verify": False,
         "quota": _QUOTA,
         "period": _PERIOD,
         "attribute": attributes,

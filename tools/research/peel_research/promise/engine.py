@@ -33,7 +33,7 @@ K = 8
 
 def _profile() -> Profile:
     attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(K)]
-    table = {"name": "promise", "epsilon": 1, "seed": 1, "quota": QUOTA, "period": PERIOD}
+    table = {"name": "promise", "epsilon": 1, "verify": False, "seed": 1, "quota": QUOTA, "period": PERIOD}
     return make_profile({**table, "width": 48, "attribute": attributes})
 
 

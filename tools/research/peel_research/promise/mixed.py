@@ -59,8 +59,8 @@ def mixed_profile() -> Profile:
         {"kind": "category", "name": "door", "categories": ["open", "shut", "ajar"], "weight": 16},
         {"kind": "hashed", "name": "error", "domain": 200, "weight": 8},
     ]
-    table = {"name": "mixed", "epsilon": 1, "seed": 1, "quota": QUOTA, "period": PERIOD, "attribute": attributes}
-    return make_profile(table)
+    table = {"name": "mixed", "epsilon": 1, "verify": False, "seed": 1, "quota": QUOTA, "period": PERIOD}
+    return make_profile({**table, "attribute": attributes})
 
 
 def mixed_setting() -> dict[str, Any]:

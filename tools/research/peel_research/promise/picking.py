@@ -64,7 +64,7 @@ class Setting:
     def profile(self) -> Profile:
         """A profile of means."""
         attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(self.k)]
-        table = {"name": "picking", "epsilon": 1, "seed": 1, "width": 48}
+        table = {"name": "picking", "epsilon": 1, "verify": False, "seed": 1, "width": 48}
         return make_profile({**table, "quota": self.quota, "period": PERIOD, "attribute": attributes})
 
 
