@@ -29,7 +29,7 @@ def test_a_run_that_publishes_nothing_shows_nothing(tmp_path: Path) -> None:
 
 
 def test_a_gateway_that_counts_twice_is_caught(tmp_path: Path) -> None:
-    done = _demo(tmp_path, "1.5")
+    done = _demo(tmp_path, "1.5", "--no-verify")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout.splitlines()[-1])["faults"] == []
     (store,) = tmp_path.glob("**/peel.sqlite")
@@ -39,7 +39,7 @@ def test_a_gateway_that_counts_twice_is_caught(tmp_path: Path) -> None:
     )
     cook.commit()
     cook.close()
-    done = _demo(tmp_path, "0.5")
+    done = _demo(tmp_path, "0.5", "--no-verify")
     assert done.exit_code == 1
     assert "5 reports counted twice" in done.stderr
 
@@ -72,7 +72,7 @@ def test_ones_own_data_beside_its_truth(tmp_path: Path) -> None:
 def test_verified_coins_with_every_attacker_of_theirs(tmp_path: Path) -> None:
     attackers = ["malformed_table", "wrong_opening", "withheld_opening", "refused_audit", "budget", "replay"]
     shares = [word for name in attackers for word in ("--attack", f"{name}=0.1")]
-    done = _demo(tmp_path, "12", "--verify", *shares)
+    done = _demo(tmp_path, "12", *shares)
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["faults"] == []
@@ -82,16 +82,16 @@ def test_verified_coins_with_every_attacker_of_theirs(tmp_path: Path) -> None:
         assert kind["devices"] == 2
         assert kind["exposed_devices"] == (2 if name in attackers[:2] else 0), name
     assert said["attacks"]["withheld_opening"]["stalled"] > 0
-    again = _demo(tmp_path, "3", "--verify")
+    again = _demo(tmp_path, "3")
     assert again.exit_code == 0, again.output
 
 
 def test_a_profile_says_itself_whether_its_coins_are_verified(tmp_path: Path) -> None:
     profile = tmp_path / "room.toml"
     profile.write_text("")
-    done = _demo(tmp_path, "1", "--verify", "--profile", str(profile))
+    done = _demo(tmp_path, "1", "--no-verify", "--profile", str(profile))
     assert done.exit_code != 0
-    assert "--verify cannot be combined with --profile" in done.output
+    assert "--no-verify cannot be combined with --profile" in done.output
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -105,7 +105,8 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_the_fleet_is_mixed_by_default_and_its_truth_has_every_kind(tmp_path: Path) -> None:
-    done = _demo(tmp_path, "2", "--attack", "stuck=0.1", "--attack", "subset=0.1", "--attack", "overreport=0.1")
+    shares = [word for name in ("stuck", "subset", "overreport") for word in ("--attack", f"{name}=0.1")]
+    done = _demo(tmp_path, "2", "--no-verify", *shares)
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout.splitlines()[-1])["estimates"]
     truth = {row["name"]: row["truth"] for row in rows}

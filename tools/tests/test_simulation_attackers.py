@@ -18,7 +18,7 @@ from peel_gateway.model.verdict import LAYERS, Layer, Verdict
 from peel_tools.simulation.attackers import ATTACKS, Target, check_shares, default_shares, parse_attack
 from peel_tools.simulation.fleet import SimulatedFleet, assign_roles
 from peel_tools.simulation.piece import HONEST, Piece, digest_of
-from peel_tools.simulation.session import make_fleet
+from peel_tools.simulation.session import fleet_of, make_fleet, write_unverified
 from peel_tools.simulation.traces import BuiltInTraces
 from peel_tools.simulation.tricks import Workshop, tampering
 from peel_tools.simulation.truth import Outgoing, Truth
@@ -182,7 +182,7 @@ def test_patience_follows_how_often_the_attacked_questions_are_asked(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["stuck", "mixed", "subset", "overreport", "hide_minus", "hide_attribute"])
 def test_a_mixed_device_attacks_only_questions_of_the_attacks_forms(tmp_path: Path, kind: str) -> None:
-    snapshot = take_snapshot(make_fleet(tmp_path / "fleet", room=8))
+    snapshot = take_snapshot(fleet_of(tmp_path / "fleet", "demo", [write_unverified("room", tmp_path)], {"room": 8}))
     (room,) = snapshot.profiles
     seen = Seen(tmp_path, snapshot, kind, rounds=80)
     assert set(seen.codes) == {""}

@@ -57,7 +57,9 @@ class CoinRun:
     def __init__(self, folder: Path, shares: dict[str, float], devices: int = 4, unverified: int = 0) -> None:
         self.folder = folder
         (folder / "climate.toml").write_text(PROFILE)
-        other = PROFILE.replace('"climate"', '"plain"').replace("verify = true\noffline = 3\nbucket = 60\n", "")
+        other = PROFILE.replace('"climate"', '"plain"').replace(
+            "verify = true\noffline = 3\nbucket = 60\n", "verify = false\n"
+        )
         (folder / "plain.toml").write_text(other)
         profiles = [folder / "climate.toml", folder / "plain.toml"]
         fleet = Fleet.create(folder / "fleet", "demo", profiles, simulated=True)

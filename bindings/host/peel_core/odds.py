@@ -150,9 +150,10 @@ def _is_precise(keep: int, change: int, outcomes: int, bounds: tuple[int, int]) 
 
 def _refusal(epsilon_q20: int, outcomes: int, most: int | None) -> str:
     given = f"{epsilon_q20 / EPSILON_ONE:.6g} has no odds keep:change up to {MAX_ODDS} for {outcomes} outcomes"
-    given += f" with a total of at most {most}" if most is not None else ""
+    given += f" with a total of at most {most}, which verified coins need" if most is not None else ""
     nearest = _nearest(epsilon_q20, outcomes, most)
-    return f"{given}; use {nearest}, the nearest that has" if nearest else f"{given}; no other epsilon has any"
+    given += f"; use {nearest}, the nearest that has" if nearest else "; no other epsilon has any"
+    return given + (", or verify = false" if most is not None else "")
 
 
 def _nearest(epsilon_q20: int, outcomes: int, most: int | None) -> str | None:

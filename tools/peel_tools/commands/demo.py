@@ -102,7 +102,7 @@ def demo(
     peel demo
     peel demo --csv weather.csv                     your own readings
     peel demo --attack stuck=0.05 --attack replay=0.02
-    peel demo --no-verify                           coins that are judged by statistics
+    peel demo --no-verify                           judge coins by statistics
     peel demo --seconds 30 --json                   for scripts
     """
     plan = Plan(rate=rate, shares=shares, seed=seed, csv=csv)

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from peel_tools.servers.gateway import GatewayError
 from peel_tools.simulation.attackers import ATTACKS, Target, default_shares, target_of
 from peel_tools.simulation.referee import Findings
 from peel_tools.simulation.runner import Progress
-from peel_tools.simulation.session import Plan, SimulatedSite, true_means
+from peel_tools.simulation.session import Plan, SimulatedSite, true_means, write_unverified
 from peel_tools.simulation.truth import MOMENT_SECONDS
 
 __all__ = ["Demonstration", "Outcome"]
@@ -102,6 +100,8 @@ class Demonstration:
         embedded: bool | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
+        if profiles and not verify:
+            raise ValueError("--no-verify cannot be combined with --profile. Set verify = false in the profile.")
         self._folder = folder
         self._devices = devices
         self._plan = plan
@@ -191,12 +191,7 @@ class Demonstration:
             return [write_proposal(self.proposal, self.folder, overwrite=True)]
         if self._verify:
             return []
-        path = self.folder / "room.toml"
-        text = (files("peel_tools.simulation") / "profiles" / "room.toml").read_text(encoding="utf-8")
-        path.write_text(
-            re.sub(r"verify = true\noffline = .*\nbucket = .*\n", "verify = false\n", text), encoding="utf-8"
-        )
-        return [path]
+        return [write_unverified("room", self.folder)]
 
     def _progress(self, progress: Progress) -> None:
         if self.gateway.pid is None:

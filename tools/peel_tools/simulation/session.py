@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,17 @@ from peel_tools.simulation.runner import Confirmation, Progress, Simulation
 from peel_tools.simulation.traces import BuiltInTraces, CsvTraces, Traces
 from peel_tools.simulation.truth import Truth
 
-__all__ = ["Plan", "Session", "SimulatedSite", "fleet_of", "make_fleet", "true_history", "true_means", "value_of"]
+__all__ = [
+    "Plan",
+    "Session",
+    "SimulatedSite",
+    "fleet_of",
+    "make_fleet",
+    "true_history",
+    "true_means",
+    "value_of",
+    "write_unverified",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +221,14 @@ def make_fleet(folder: Path, name: str = "demo", **devices: int) -> Fleet:
     """Make a simulated fleet with the named built-in profiles and this many devices of each."""
     with as_file(files("peel_tools.simulation") / "profiles") as profiles:
         return fleet_of(folder, name, [profiles / f"{profile}.toml" for profile in sorted(devices)], devices)
+
+
+def write_unverified(profile: str, folder: Path) -> Path:
+    """Write a built-in profile without verified coins, and return its path."""
+    text = (files("peel_tools.simulation") / "profiles" / f"{profile}.toml").read_text(encoding="utf-8")
+    path = folder / f"{profile}.toml"
+    path.write_text(re.sub(r"verify = true\noffline = .*\nbucket = .*\n", "verify = false\n", text), encoding="utf-8")
+    return path
 
 
 def fleet_of(folder: Path, name: str, profiles: Sequence[Path], devices: Mapping[str, int]) -> Fleet:
