@@ -274,7 +274,5 @@ def test_reports_with_verified_coins_count_at_a_gateway(tmp_path: Path, interpre
         with where.gateway.store() as store:
             log = read_log(store, 1)
     assert set(log.verdict.tolist()) == {int(Verdict.HELD), int(Verdict.ACCEPTED), int(Verdict.REVEALED)}
-    counted, first = log.verdict == Verdict.ACCEPTED, log.number[log.verdict != Verdict.ACCEPTED]
-    assert sorted(first.tolist()) == list(range(1, len(first) + 1)), "each number has a report or was revealed"
-    assert set(log.number[counted].tolist()) <= set(log.number[log.verdict == Verdict.HELD].tolist())
+    assert log.number.tolist() == list(range(1, len(log) + 1)), "each number has one report or was revealed"
     assert where.gateway.peel("gateway", "recount").returncode == 0
