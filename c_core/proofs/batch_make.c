@@ -15,6 +15,10 @@ static int32_t readings[2 * WIDTH], symbols[2];
 static int8_t trits[2 * (WIDTH - 1)], signs[2];
 static peel_run runs[PEEL_MAX_RECEIPT_RUNS + 1];
 static const uint64_t run_ends[2] = {PEEL_MAX_RECEIPT_RUNS, PEEL_MAX_RECEIPT_RUNS + 1};
+static peel_run asked[PEEL_MAX_CHALLENGE_RUNS];
+static const uint64_t asked_ends[2] = {PEEL_MAX_CHALLENGE_RUNS, PEEL_MAX_CHALLENGE_RUNS};
+static peel_coin_fields fields[2];
+static uint8_t coin_receipts[PEEL_MAX_COIN_RECEIPT_BYTES + PEEL_COIN_RECEIPT_BYTES(1, 0)];
 static uint8_t receipts[PEEL_RECEIPT_BYTES(PEEL_MAX_RECEIPT_RUNS) + PEEL_RECEIPT_BYTES(1)];
 
 int main(void) {
@@ -36,6 +40,10 @@ int main(void) {
   UNKNOWN(numbers);
   UNKNOWN(readings);
   UNKNOWN(runs);
+  UNKNOWN(asked);
+  UNKNOWN(fields);
+  fields[0].challenge_runs = PEEL_MAX_CHALLENGE_RUNS;
+  fields[1].challenge_runs = 0;
   encoder.rows = EITHER(rows, NULL);
   encoder.coin_seed = EITHER(salts, NULL);
   encoder.blocks = blocks;
@@ -51,6 +59,7 @@ int main(void) {
   peel_batch_project(trits, WIDTH, rows, indices, minus, 2);
   peel_batch_index(units, ANY_U8(), ANY_U32(), blocks, Frama_C_size_t_interval(1, 2), devices, index_keys, numbers, 2);
   peel_batch_receipts(receipts, &failed, devices, receipt_keys, numbers, runs, run_ends, 2);
+  peel_batch_coin_receipts(coin_receipts, &failed, devices, receipt_keys, numbers, runs, run_ends, fields, asked, asked_ends, 2);
   peel_batch_derive(seal_keys, index_keys, receipt_keys, coin_keys, master, fleet, ANY_SIZE(sizeof fleet), devices, numbers, salts, 2);
   return 0;
 }

@@ -8,8 +8,10 @@
 static uint8_t few[PEEL_COIN_NAME_BYTES], many[PEEL_COIN_NAME_BYTES], seed[16], root[16];
 static uint8_t opening[PEEL_MAX_OPENING_BYTES];
 static uint8_t names[2 * PEEL_COIN_NAME_BYTES], seeds[2 * 16], roots[2 * 16], rows[2 * 100], bytes[2], headers[2 * 16], batches[2 * 512];
+static uint8_t reports[3 * 23];
 static uint64_t numbers[2];
-static uint32_t bitmaps[2];
+static const uint64_t report_ends[2] = {1, 3};
+static uint32_t bitmaps[2], words[2];
 static int8_t codes[2];
 
 /* keep : 1 */
@@ -31,11 +33,14 @@ static void make_two(void) {
   UNKNOWN(headers);
   UNKNOWN(batches);
   UNKNOWN(numbers);
+  UNKNOWN(reports);
+  UNKNOWN(words);
   set_odds(names, SIZE - 1, 2);
   set_odds(names + PEEL_COIN_NAME_BYTES, 2, SIZE - 1);
   peel_coins_seeds(seeds, roots, numbers, 2);
   peel_coins_mask(codes, seeds, bytes, bytes, 2);
   peel_coins_indices(bytes, seeds, numbers, bytes, 2);
+  peel_coins_challenges(roots, seed, words, words, reports, report_ends, 2);
   peel_coins_audits(bitmaps, seed, headers, batches, bytes, 2);
   peel_coins_roots(roots, codes, names, seeds, 2);
   bytes[0] = 0;
