@@ -186,7 +186,7 @@ def test_a_profile_whose_buckets_do_not_fit_the_database_is_refused(folder: Path
         gateway.watch.join(store)
         coins = tmp_path / "coins.toml"
         text = PROFILE.format(seed=SOUND).replace('"climate"', '"coins"')
-        coins.write_text(text.replace("period = 60\n", "period = 60\nverify = true\nbucket = 90\n"))
+        coins.write_text(text.replace("verify = false", "bucket = 90"))
         Fleet(folder).adopt_profile(coins)
         gateway.look()
         assert gateway.loaded == [], "the gateway goes on with the profiles that it has"

@@ -204,7 +204,8 @@ def test_a_benchmark_says_what_it_needs(installed: Installed, benchmark: str) ->
 
 def test_simulated_devices_report(installed: Installed) -> None:
     """Without a gateway: so their coins are not verified."""
-    installed.typed("profile", "new", "trial.toml", "--mean", "temperature:-40:85:°C", "--no-verify")
+    made = ("profile", "new", "trial.toml", "--mean", "temperature:-40:85:°C", "--quota", "100000", "--no-verify")
+    installed.typed(*made)
     installed.typed("fleet", "init", "trial", "--name", "trial", "--profile", "trial.toml", "--simulated")
     installed.typed("fleet", "add", "trial", "--count", "3")
     with Broker() as broker:

@@ -55,7 +55,7 @@ def test_odds_are_private_for_every_number_of_outcomes(epsilon: int) -> None:
 
 def test_a_limit_of_the_total_gives_other_odds_or_none() -> None:
     assert odds_of(EPSILON_ONE, 2) == Odds(8, 3, 2) == odds_of(EPSILON_ONE, 2, most=11)
-    with pytest.raises(ProfileError, match="total of at most 10; use "):
+    with pytest.raises(ProfileError, match="total of at most 10, which verified coins need; use "):
         odds_of(EPSILON_ONE, 2, most=10)
 
 

@@ -45,8 +45,8 @@ class CoinDesk:
         self._chance = chance
         plain, coins = folder / "plain.toml", folder / "coins.toml"
         plain.write_text(climate_profile("plain"))
-        verify = f"verify = true\noffline = 360\nbucket = {BUCKET}\n[[attribute]]"
-        coins.write_text(climate_profile("coins", quota=600, period=3600).replace("[[attribute]]", verify, 1))
+        verified = f"offline = 360\nbucket = {BUCKET}"
+        coins.write_text(climate_profile("coins", quota=600, period=3600).replace("verify = false", verified))
         self.fleet = Fleet.create(folder / "fleet", "lab", [plain, coins])
         self.fleet.enrol("coins", count=2)
         self.fleet.enrol("plain")

@@ -47,7 +47,7 @@ OWN_TEST = {
 """Documents that are followed by tests of their own, which look at what comes out."""
 A_FLEETS_LIFE = ["firmware/README.md", "docs/deploy.md"]
 """Documents about one fleet, in the order in which its operator needs them."""
-ALONE = ["docs/privacy.md", "docs/verified-coins.md"]
+ALONE = ["docs/privacy.md"]
 """Documents that can be followed on their own."""
 FOREVER = re.compile(r"\S*peel (gateway run|device run .*)( +#.*)?$")
 """Commands that run until they are stopped."""
@@ -55,7 +55,7 @@ SHORTER = {
     r"peel demo(?= )": "peel demo --rate 300 --devices 40",
     r"(?<=peel demo --rate 300 --devices 40)(?! --seconds)": " --seconds 3",
     r"--seconds (30|600)": "--seconds 3",
-    r"peel profile new climate.toml": "peel profile new climate.toml --quota 100000",
+    r"peel profile new climate.toml": "peel profile new climate.toml --quota 100000 --no-verify",
     r"peel bench privacy": "peel bench privacy --devices 2",
 }
 """The same with less patience."""
