@@ -22,7 +22,7 @@ class Layer(enum.Enum):
     SUPPORT = "a chosen attribute"
     STRUCTURE = "a changed encoder, another projection, noise"
     COIN = "a table of coins that is not the committed one, an outcome that was not committed"
-    STATISTICS = "a biased coin, a value sent too often, selective loss"
+    STATISTICS = "selective loss; without verified coins also a biased coin and a value sent too often"
     WITHDRAWAL = "what an exposed device had sent before, and sends after"
 
     @property

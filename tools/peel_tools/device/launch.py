@@ -54,7 +54,9 @@ class VerboseApp(main.app.App):
     def report(self):
         throttled = self.throttled
         super().report()
-        if self.throttled > throttled:
+        if self.throttled > throttled and self._starved:
+            print(f"peel: report {self.ledger.next_number} waits until the gateway approves a batch of numbers")
+        elif self.throttled > throttled:
             seconds = max(0, self._due - self._clock.now()) / 1000
             print(f"peel: report {self.ledger.next_number} waits {seconds:.1f} s for the quota")
 
