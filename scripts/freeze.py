@@ -143,7 +143,9 @@ def make_site(folder: Path) -> Site:
     paths = []
     for name, attributes in _PROFILES.items():
         paths.append(folder / f"{name}.toml")
-        paths[-1].write_text(Draft(name=name, attributes=attributes, quota=6000, period=60, verify=False).text(), encoding="utf-8")
+        paths[-1].write_text(
+            Draft(name=name, attributes=attributes, quota=6000, period=60, verify=False).text(), encoding="utf-8"
+        )
     Fleet.create(folder / "fleet", "compat", paths)
     fleet = Fleet(folder / "fleet", clock=lambda: datetime.fromtimestamp(START - DAY, UTC))
     for name, count in (("climate", 6), ("doors", 4), ("words", 4)):

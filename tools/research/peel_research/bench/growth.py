@@ -128,7 +128,9 @@ def _make_fleet(folder: Path, k: int, devices: int) -> Fleet:
     """A fleet folder with so many devices, each with a bundle: what `peel fleet add` makes, but for the bundles' files."""
     rows = [{"name": f"a{place}", "kind": "mean", "low": 0, "high": 1} for place in range(k)]
     path = folder.with_name("bench.toml")
-    path.write_text(Draft(name=_NAME, attributes=rows, quota=1_000_000, period=1, verify=False).text(), encoding="utf-8")
+    path.write_text(
+        Draft(name=_NAME, attributes=rows, quota=1_000_000, period=1, verify=False).text(), encoding="utf-8"
+    )
     return fleet_of(folder, _NAME, [path], {_NAME: devices})
 
 
