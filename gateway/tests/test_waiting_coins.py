@@ -41,6 +41,30 @@ def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: CoinDe
     assert (other["pending"], other["stalled"]) == (0, None)
 
 
+def test_a_device_that_does_not_answer_is_reminded(desk: CoinDesk) -> None:
+    talker = desk.stall()
+    assert desk.engine.reminders().device.tolist() == [], "it has just been asked"
+    reminded = []
+    for minute in range(1, 40):
+        desk.now += 60
+        if desk.engine.reminders().device.tolist() == [1]:
+            reminded.append(minute)
+        assert desk.engine.reminders().device.tolist() == [], "once"
+    assert reminded == [1, 2, 4, 8, 16, 32]
+    talker.hear()
+    talker.talk()
+    desk.now += 3600
+    assert desk.engine.reminders().device.tolist() == [], "it has answered"
+
+
+def test_a_gateway_that_starts_reminds_all_devices_that_have_not_answered(desk: CoinDesk) -> None:
+    desk.stall()
+    desk.now += 200
+    desk.store.close()
+    desk.open()
+    assert desk.engine.reminders().device.tolist() == [1]
+
+
 def test_a_device_whose_reports_are_held_was_heard(desk: CoinDesk) -> None:
     talker = desk.talker()
     talker.ready()

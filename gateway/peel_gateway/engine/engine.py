@@ -122,6 +122,8 @@ class Engine:
         self._cache: StateCache | None = None
         self._coins: CoinCache | None = None
         """Valid as long as the cache is."""
+        self._reminded = 0
+        """When unanswered devices were last looked for, in minutes of Unix time."""
         self._marked: int | None = None
         """The time bucket in which the mark of the database was last renewed."""
 
@@ -192,6 +194,22 @@ class Engine:
         if not self.store.has_due_coins(self._clock().wall // 1000):
             return None
         return self.process(MessageBatch.of([]))
+
+    def reminders(self) -> Senders:
+        """Return devices whose receipt is to be repeated: an audit or challenge is unanswered for 1, 2, 4, ... minutes.
+
+        The receipt may be lost, and a device that has nothing else to send would not get another. Call it often; it looks once a minute.
+        """
+        now, before = self._clock().wall // 60_000, self._reminded
+        if now == before or self._context is None or not self._has_verified(self._context):
+            return Senders.nothing()
+        asked = self.store.unanswered()
+        self._reminded = now
+        devices = np.array(sorted(asked), np.int64)
+        since = np.array([asked[device] for device in devices.tolist()], np.int64) // 60_000
+        steps, taken = (np.frexp(np.maximum(minute - since, 0))[1] for minute in (now, before))
+        devices = devices[steps > taken]
+        return Senders.of(devices, np.full(len(devices), NUMBER_MAX))
 
     @staticmethod
     def _has_verified(context: DecodeContext) -> bool:

@@ -221,9 +221,10 @@ class Ingest:
             backoff = min(2 * backoff, _LONGEST_BACKOFF_SECONDS)
 
     def _challenge(self) -> None:
-        """Challenge the verified coins of ended time buckets; while the store fails they wait."""
+        """Challenge the verified coins of ended time buckets, and remind devices of theirs; while the store fails they wait."""
         try:
             report = self._engine.challenge()
+            self._receipts.add(self._engine.reminders())
         except _ENDING:
             raise
         except _PASSING as error:
