@@ -65,6 +65,21 @@ def test_a_gateway_that_starts_reminds_all_devices_that_have_not_answered(desk: 
     assert desk.engine.reminders().device.tolist() == [1]
 
 
+def test_held_reports_do_not_wait_for_a_time_that_only_a_wrong_clock_has_seen(desk: CoinDesk) -> None:
+    talker, right = desk.talker(), desk.now
+    talker.ready()
+    desk.now += 80 * 365 * 86_400
+    talker.talk(talker.report(HELD, 0.5))
+    desk.now = right + 1
+    desk.engine.challenge()
+    desk.now += 15 * 60
+    assert desk.engine.reminders().device.tolist() == [1], "though the audit that waits seems to come from the future"
+    talker.ready()
+    talker.hear()
+    talker.talk()
+    assert (desk.device()["pending"], desk.device()["reports"]["accepted"]) == (0, HELD)
+
+
 def test_a_device_whose_reports_are_held_was_heard(desk: CoinDesk) -> None:
     talker = desk.talker()
     talker.ready()

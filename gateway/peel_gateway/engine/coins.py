@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from peel_core import Opened, Profile, index_many
+from peel_core import Keyring, Opened, Profile, index_many
 from peel_core.coin_receipts import MAX_CHALLENGE_RUNS, write_coin_receipts
 from peel_core.coins import (
     AUDIT_ANSWER,
@@ -54,7 +54,7 @@ from peel_gateway.screening.numbers import AckRanges
 from peel_gateway.screening.state_cache import StateCache
 from peel_gateway.storage.store import Transaction
 
-__all__ = ["CoinCache", "VerifiedCoins", "answers_another_audit", "coin_receipts", "reserve"]
+__all__ = ["CoinCache", "VerifiedCoins", "answers_another_audit", "coin_receipts", "due_span", "reserve"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -76,6 +76,14 @@ _NONE = np.iinfo(np.int64).max
 def reserve(profile: Profile) -> int:
     """Return how many numbers a device of this profile holds that may have a report, in whole batches."""
     return -(-profile.reserve // BATCH_NUMBERS) * BATCH_NUMBERS
+
+
+def due_span(now: int, keyring: Keyring) -> tuple[int, int]:
+    """Return the present in Unix seconds, and the latest end of a time bucket that has begun; `now` is in milliseconds.
+
+    A bucket that ends later is from a clock that was set back since: its reports do not wait for that time.
+    """
+    return now // 1000, now // 1000 + max(profile.bucket for profile in keyring.profiles)
 
 
 class CoinCache:
@@ -152,9 +160,9 @@ class CoinCache:
         lowest = self._lowest.setdefault(due, np.full(len(self._context.keyring.device_ids), _NONE))
         np.minimum.at(lowest, slots, numbers)
 
-    def note_taken(self, upto: int) -> None:
-        """Note that no report of a time bucket that ended by `upto` is held any more."""
-        self._lowest = {due: lowest for due, lowest in self._lowest.items() if due > upto}
+    def note_taken(self, now: int, latest: int) -> None:
+        """Note that no report is held any more whose time bucket has ended by `now` or ends after `latest`."""
+        self._lowest = {due: lowest for due, lowest in self._lowest.items() if now < due <= latest}
 
     def lowest_held(self, slots: Slots) -> Ints:
         """Return the lowest held number of each slot, a huge number without one."""
@@ -376,15 +384,15 @@ class VerifiedCoins:
 
     def challenge(self) -> None:
         """Take out reports whose time bucket has ended, and challenge the groups that they make."""
-        now = self._now // 1000
-        due = self._transaction.due_reports(now)
+        now, latest = due_span(self._now, self._keyring)
+        due = self._transaction.due_reports(now, latest)
         slots = slots_of(self._keyring, DeviceIds(due.records["device"].astype(np.int64)))
         known = slots >= 0
         ended = np.unique(slots[known])
         if due.pieces:
             self._transaction.remove_due_reports(due)
         if due.complete:
-            self._coins.note_taken(now)
+            self._coins.note_taken(now, latest)
             ids = self._transaction.due_devices(_DUE_AT_ONCE)
             ended = np.union1d(ended, slots_of(self._keyring, DeviceIds(ids)))
         ended = Slots(ended[ended >= 0])

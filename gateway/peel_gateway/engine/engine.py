@@ -16,7 +16,7 @@ from peel_core import Opened, open_joined
 from peel_core.primitives import NUMBER_MAX
 from peel_core.receipts import write_receipts
 from peel_gateway.engine.clock import Reading, advance, read_clock
-from peel_gateway.engine.coins import CoinCache, VerifiedCoins, coin_receipts
+from peel_gateway.engine.coins import CoinCache, VerifiedCoins, coin_receipts, due_span
 from peel_gateway.logs import Log
 from peel_gateway.model.coins import CoinTable, Records
 from peel_gateway.model.gateway_time import GatewayTime
@@ -42,6 +42,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _DAY = 86_400.0
+_REMINDER_MINUTES = 15
 
 _log = Log("engine")
 
@@ -191,14 +192,16 @@ class Engine:
         """
         if self._context is None or not self._has_verified(self._context):
             return None
-        if not self.store.has_due_coins(self._clock().wall // 1000):
+        now = advance(self.moment, self._clock()).seen
+        if not self.store.has_due_coins(*due_span(now, self._context.keyring)):
             return None
         return self.process(MessageBatch.of([]))
 
     def reminders(self) -> Senders:
         """Return devices whose receipt is to be repeated: an audit or challenge is unanswered for 1, 2, 4, ... minutes.
 
-        The receipt may be lost, and a device that has nothing else to send would not get another. Call it often; it looks once a minute.
+        The receipt may be lost, and a device that has nothing else to send would not get another. If the clock was set back meanwhile, a
+        device is reminded every 15 minutes. Call it often; it looks once a minute.
         """
         now, before = self._clock().wall // 60_000, self._reminded
         if now == before or self._context is None or not self._has_verified(self._context):
@@ -208,7 +211,8 @@ class Engine:
         devices = np.array(sorted(asked), np.int64)
         since = np.array([asked[device] for device in devices.tolist()], np.int64) // 60_000
         steps, taken = (np.frexp(np.maximum(minute - since, 0))[1] for minute in (now, before))
-        devices = devices[steps > taken]
+        set_back = (since > now) & (now // _REMINDER_MINUTES > before // _REMINDER_MINUTES)
+        devices = devices[(steps > taken) | set_back]
         return Senders.of(devices, np.full(len(devices), NUMBER_MAX))
 
     @staticmethod

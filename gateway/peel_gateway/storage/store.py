@@ -247,8 +247,8 @@ class Transaction(abc.ABC):
         """Return all held reports that were not taken out yet, with the end of their time bucket (Unix seconds)."""
 
     @abc.abstractmethod
-    def due_reports(self, now: int) -> DueReports:
-        """Return held reports whose time bucket has ended by `now` (Unix seconds): all, or many."""
+    def due_reports(self, now: int, latest: int) -> DueReports:
+        """Return held reports whose time bucket has ended by `now` or ends after `latest` (Unix seconds): all, or many."""
 
     @abc.abstractmethod
     def remove_due_reports(self, reports: DueReports) -> None:
@@ -474,8 +474,8 @@ class Store(Archive):
         """Return the era, and the coins of devices."""
 
     @abc.abstractmethod
-    def has_due_coins(self, now: int) -> bool:
-        """Return whether a group of verified coins is to be challenged by `now` (Unix seconds)."""
+    def has_due_coins(self, now: int, latest: int) -> bool:
+        """Return whether a group of verified coins is to be challenged: see `Transaction.due_reports`."""
 
     @abc.abstractmethod
     def marks(self) -> frozenset[int]:

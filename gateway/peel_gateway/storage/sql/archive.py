@@ -232,9 +232,9 @@ class SqlStore(SqlArchive, Store):
         with self._read() as connection:
             return read_era(connection), read_coins(connection, only)
 
-    def has_due_coins(self, now: int) -> bool:
+    def has_due_coins(self, now: int, latest: int) -> bool:
         with self._read() as connection:
-            return has_due(connection, now)
+            return has_due(connection, now, latest)
 
     @contextmanager
     def inspect(self) -> Iterator[Inspection]:

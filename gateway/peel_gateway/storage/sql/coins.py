@@ -163,12 +163,13 @@ def _opened(due: int, arrival: int, data: bytes) -> Records:
 
 
 _PIECES = "SELECT due, arrival, data FROM {held} AS held"
+_DUE = "(due <= ? OR due > ?)"
 
 
-def read_due_reports(connection: Connection, now: int) -> DueReports:
-    """Return held reports whose time bucket has ended by `now` (Unix seconds), oldest first, about `_RECORDS_AT_ONCE` at most."""
+def read_due_reports(connection: Connection, now: int, latest: int) -> DueReports:
+    """Return held reports whose time bucket has ended by `now` or ends after `latest` (Unix seconds), `_RECORDS_AT_ONCE` or a few more."""
     parts, pieces, count, complete = [np.zeros(0, HELD)], [], 0, True
-    for due, arrival, data in connection.stream(f"{_PIECES} WHERE due <= ? ORDER BY due, arrival", (now,)):
+    for due, arrival, data in connection.stream(f"{_PIECES} WHERE {_DUE} ORDER BY due, arrival", (now, latest)):
         if count >= _RECORDS_AT_ONCE:
             complete = False
             break
@@ -208,9 +209,9 @@ def _delete_devices(connection: Connection, table: str, device: Ints) -> None:
         connection.delete(table, f"device IN ({marks})", chunk)
 
 
-def has_due(connection: Connection, now: int) -> bool:
-    """Return whether a group is to be challenged by `now` (Unix seconds)."""
-    held = connection.row("SELECT 1 FROM {held} AS held WHERE due <= ? LIMIT 1", (now,))
+def has_due(connection: Connection, now: int, latest: int) -> bool:
+    """Return whether a group is to be challenged: one of devices whose turn it is, or of reports as in `read_due_reports`."""
+    held = connection.row(f"SELECT 1 FROM {{held}} AS held WHERE {_DUE} LIMIT 1", (now, latest))
     return held is not None or len(read_due_devices(connection, 1)) > 0
 
 

@@ -204,8 +204,8 @@ class SqlTransaction(Transaction):
     def held_records(self) -> list[tuple[int, Records]]:
         return coins.read_held_records(self._connection)
 
-    def due_reports(self, now: int) -> DueReports:
-        return coins.read_due_reports(self._connection, now)
+    def due_reports(self, now: int, latest: int) -> DueReports:
+        return coins.read_due_reports(self._connection, now, latest)
 
     def remove_due_reports(self, reports: DueReports) -> None:
         coins.remove_due_reports(self._connection, reports)
