@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from peel_core._core import ffi, lib
 from peel_core.errors import PeelError, check
+from peel_core.frame import frame_bytes
 from peel_core.keyring import pointer
 from peel_core.keys import KEY_BYTES, MASTER_BYTES, check_fleet_name
 from peel_core.primitives import hash_
+from peel_core.profile import Profile
 
 __all__ = [
     "AUDIT_ANSWER",
@@ -41,6 +43,7 @@ __all__ = [
     "open_message",
     "opening_bytes",
     "seal_message",
+    "split_frames",
     "verify_openings",
 ]
 
@@ -319,6 +322,22 @@ def challenge_seed(
     reports[:, 6:22] = _rows(roots, ROOT_BYTES, rows, "roots")
     reports[:, 22] = _bytes(masked, rows, "masked")
     return challenge_seeds(key, [device], [count], reports, [rows]).tobytes()
+
+
+def split_frames(profile: Profile, payload: bytes) -> list[bytes]:
+    """Split a payload into its sealed frames: reports, and messages of verified coins. What follows the last whole frame is dropped."""
+    overhead = _HEADER_BYTES + int(lib.PEEL_TAG_BYTES)
+    sizes = {
+        0: frame_bytes(profile.width),
+        COMMITMENT: overhead + BATCH_NUMBERS * ROOT_BYTES,
+        AUDIT_ANSWER: overhead + _SEED_BYTES * profile.audits,
+        OPENING: overhead + profile.opening_bytes,
+    }
+    frames, at = [], 0
+    while at + 1 < len(payload) and (end := at + sizes.get(payload[at + 1], len(payload))) <= len(payload):
+        frames.append(payload[at:end])
+        at = end
+    return frames
 
 
 def seal_message(coin_key: bytes, kind: int, profile: int, device: int, number: int, body: bytes) -> bytes:

@@ -24,7 +24,7 @@ from peel_tools.simulation.coin_tricks import CoinMessage, SimulatedCoins
 from peel_tools.simulation.piece import Piece
 from peel_tools.simulation.truth import Outgoing, Truth
 
-__all__ = ["UNSTORED", "FleetCoins"]
+__all__ = ["UNSTORED", "FleetCoins", "counted_cell"]
 
 UNSTORED = 0
 """The id of messages that the truth does not keep: a device makes them again."""
@@ -195,7 +195,7 @@ class FleetCoins:
         outcomes = member.coins.outcomes() if openings else {}
         for number in openings:
             if number in member.masked:
-                cell, sign = _counted(member.coins.profile, *member.masked.pop(number), outcomes[number])
+                cell, sign = counted_cell(member.coins.profile, *member.masked.pop(number), outcomes[number])
                 yield cell, sign, member.coins.device, number
 
     def _outgoing(self, device: int, messages: Sequence[CoinMessage]) -> list[Outgoing]:
@@ -226,8 +226,8 @@ def _payloads(messages: Sequence[CoinMessage]) -> Iterator[bytes]:
         yield payload
 
 
-def _counted(profile: Profile, cell: int, sign: int, outcome: int) -> tuple[int, int]:
-    """Return the cell and the sign of a report that counts, from those of its masked answer and the opened outcome."""
+def counted_cell(profile: Profile, cell: int, sign: int, outcome: int) -> tuple[int, int]:
+    """Return the cell and the sign that a report counts with, from those of its masked answer and the opened outcome."""
     block = profile.blocks[int(profile.block_of_cell(cell))]
     if block.form == SIGN:
         return cell, 1 if (outcome + (sign > 0)) % 2 else -1

@@ -43,10 +43,15 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("store", "seconds"), [("sqlite", 20), ("postgres", 12)])
-def test_nothing_is_lost_and_nothing_counts_twice(tmp_path: Path, seed: int, store: str, seconds: int) -> None:
+@pytest.mark.parametrize(
+    ("store", "verify", "seconds"),
+    [("sqlite", "--verify", 20), ("sqlite", "--no-verify", 12), ("postgres", "--verify", 12)],
+)
+def test_nothing_is_lost_and_nothing_counts_twice(
+    tmp_path: Path, seed: int, store: str, verify: str, seconds: int
+) -> None:
     folder = tmp_path / "soak"
-    words = [*COMMAND, "--seconds", str(seconds), "--seed", str(seed), "--store", store, "--dir", str(folder)]
+    words = [*COMMAND, "--seconds", str(seconds), "--seed", str(seed), "--store", store, verify, "--dir", str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=400)
     logs = "".join(log.read_text()[-5000:] for log in folder.glob("gateway*/gateway.log"))
     assert done.returncode == 0, done.stdout + done.stderr + logs
@@ -68,10 +73,11 @@ FORGETFUL = [
 
 @pytest.mark.parametrize("confirm", ["gateway", "broker"])
 def test_what_a_broker_forgets_is_lost_only_if_its_word_was_enough(tmp_path: Path, confirm: str) -> None:
-    stage = Stage(tmp_path / "soak", seed=1, boards=2, devices=20, rate=100.0, confirm=confirm)
+    verify = confirm == "gateway"  # verified coins need the gateway's word
+    stage = Stage(tmp_path / "soak", seed=1, boards=2, devices=20, rate=100.0, confirm=confirm, verify=verify)
     try:
         stage.start()
-        drain = 60.0 if confirm == "gateway" else 5.0
+        drain = 120.0 if confirm == "gateway" else 5.0
         result = soak(stage, FORGETFUL, seconds=6.0, drain_seconds=drain, say=print, progress=lambda seconds: None)
     finally:
         stage.close()

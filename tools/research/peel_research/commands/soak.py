@@ -63,7 +63,7 @@ _MILLISECONDS = 1000
 @click.option(
     "--drain",
     type=click.FloatRange(1),
-    default=90.0,
+    default=180.0,
     show_default=True,
     help="Most seconds at the end for reports to arrive.",
 )
@@ -88,6 +88,7 @@ _MILLISECONDS = 1000
     show_default=True,
     help="Store: the file of one gateway, or PostgreSQL with two workers.",
 )
+@click.option("--verify/--no-verify", default=True, show_default=True, help="Whether coins are verified.")
 @click.option(
     "--dir",
     "folder",
@@ -107,6 +108,7 @@ def soak_command(
     confirm: str,
     broker: str,
     store: str,
+    verify: bool,
     folder: Path | None,
 ) -> None:
     """Inject faults into a whole system by a repeatable schedule; then check that no report was lost or counted twice.
@@ -135,6 +137,7 @@ def soak_command(
             confirm=confirm,
             broker=broker,
             store=store,
+            verify=verify,
         )
         undo.callback(stage.close)
         stage.start()
@@ -190,7 +193,7 @@ def _report(result: Result, seconds: float, seed: int, as_json: bool) -> None:
     click.echo(f"{sum(result.faults.values())} faults: {', '.join(f'{k} {n}' for k, n in table['faults'].items())}")
     for kind, reason in result.skipped.items():
         click.echo(f"not always done: {kind}: {reason}")
-    click.echo(f"made {outcome.made} reports, stored {outcome.stored}, excused {outcome.excused}")
+    click.echo(f"made {outcome.made} reports, stored {outcome.stored}, excused {outcome.excused}, void {outcome.void}")
     click.echo(
         f"lost {outcome.lost}, counted twice {outcome.double_counted}, altered {outcome.altered}, "
         f"honest and exposed {outcome.honest_exposed}"

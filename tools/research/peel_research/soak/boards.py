@@ -109,11 +109,13 @@ class SoakBoard:
     def provision_again(self) -> None:
         """A fresh bundle on the same flash."""
         self.cut_power()
+        self._bench.model.renew(self.device.id)
         self._bench.install(self.device, self._flash)
 
     def erase(self) -> None:
         """An empty flash, and a fresh bundle on it."""
         self._bench.model.excuse(self.cut_power())
+        self._bench.model.renew(self.device.id)
         shutil.rmtree(self._flash.folder)
         self._bench.install(self.device, self._flash)
 
@@ -125,6 +127,7 @@ class SoakBoard:
     def replace(self) -> None:
         """Another device in its place, with a flash of its own."""
         self._bench.model.excuse(self.cut_power())
+        self._bench.model.renew(self.device.id)
         self._enrol()
 
     def calm(self) -> None:

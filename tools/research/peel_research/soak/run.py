@@ -133,22 +133,26 @@ def _drained(stage: Stage, driver: _Driver, seconds: float) -> Outcome:
         board.calm()
     stage.crowd.calm(seconds)
     nudged = time.monotonic()
-    while not stage.crowd.done or (any(board.waiting for board in stage.boards) and time.monotonic() < deadline):
+    while True:
         driver.look_after_gateways()
+        late = time.monotonic() > deadline
+        if stage.crowd.done and (late or not any(board.waiting for board in stage.boards)):
+            outcome = _judged(stage)
+            if outcome.good or late:
+                break
         if time.monotonic() > nudged + _NUDGE_SECONDS:
             nudged = time.monotonic()
             _nudge(stage.boards)
         time.sleep(_POLL_SECONDS)
     for board in stage.boards:
         board.cut_power()
-    model = stage.finished_truth()
-    while True:
-        driver.look_after_gateways()
-        with stage.gateways[0].store() as store:
-            outcome = decide(model, store, stage.model.conflicts)
-        if outcome.good or time.monotonic() > deadline:
-            return outcome
-        time.sleep(_POLL_SECONDS)
+    return _judged(stage)
+
+
+def _judged(stage: Stage) -> Outcome:
+    """Compare the gateway with the model of now."""
+    with stage.gateways[0].store() as store:
+        return decide(stage.finished_truth(), store, stage.model.conflicts)
 
 
 def _nudge(boards: list[SoakBoard]) -> None:

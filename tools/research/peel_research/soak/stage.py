@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,17 +26,24 @@ from peel_tools.simulation.session import Plan, Session, make_fleet
 
 __all__ = ["Crowd", "Stage"]
 
-_PROFILE = "greenhouse"
-_ATTACKERS = {"forgery": 0.005, "tampering": 0.005, "replay": 0.01, "stuck": 0.05, "budget": 0.02, "encoder": 0.02}
+_PROFILES = {True: "room", False: "greenhouse"}
+"""By whether coins are verified."""
+_ATTACKERS = {"forgery": 0.005, "tampering": 0.005, "replay": 0.01, "budget": 0.02, "encoder": 0.02}
+_COIN_ATTACKERS = {
+    True: {"malformed_table": 0.02, "wrong_opening": 0.02},
+    False: {"stuck": 0.05},
+}
 _SETTINGS: Mapping[str, object] = {
     "batch_seconds": 0.05,
     "fleet_reload_seconds": 0.2,
     "store_lock_seconds": 0.5,
     "mqtt_receipt_seconds": 1.0,
+    "store_bucket_seconds": 5,
     "quarantine_pieces": 100_000,  # what is refused is evidence here, and none of it may go
 }
 _RESEND_SECONDS = 2.0
 _START_SECONDS = 60.0
+_POLL_SECONDS = 0.05
 
 
 class Crowd:
@@ -54,6 +62,17 @@ class Crowd:
         self._thread.start()
         self._ready.wait(_START_SECONDS)
         self._raise()
+
+    def wait_for(self, reports: int) -> None:
+        """Wait until it has made some reports. With verified coins, numbers are approved first."""
+        deadline = time.monotonic() + _START_SECONDS
+        while self._session is None or self._session.simulation.progress.published < reports:
+            self._raise()
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"the simulated devices have not made {reports} reports within {_START_SECONDS:.0f} s"
+                )
+            time.sleep(_POLL_SECONDS)
 
     def calm(self, drain_seconds: float) -> None:
         """Report no more; be done when everything is acknowledged and confirmed, or after so long."""
@@ -104,6 +123,8 @@ class Stage:
         Who must have a report before its device forgets it: `gateway`, or `broker`, which may then lose it.
     broker, store : str
         Which ones, of `BROKERS` and of `STORES`.
+    verify : bool
+        Whether coins are verified.
     """
 
     def __init__(
@@ -117,11 +138,15 @@ class Stage:
         confirm: str = "gateway",
         broker: str = "mosquitto",
         store: str = "sqlite",
+        verify: bool = True,
     ) -> None:
         self._undo = ExitStack()
         self._seed = seed
         self._boards_wanted = boards
+        self._devices = devices
         self._confirm = confirm
+        self._profile = _PROFILES[verify]
+        self._attackers = _ATTACKERS | _COIN_ATTACKERS[verify]
         try:
             self._build(folder, devices, rate, broker, store)
         except BaseException:
@@ -131,14 +156,14 @@ class Stage:
     def _build(self, folder: Path | None, devices: int, rate: float, broker: str, store: str) -> None:
         self.folder = folder.resolve() if folder else self._temporary()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.fleet = make_fleet(self.folder / "fleet", "soak", **{_PROFILE: devices})
+        self.fleet = make_fleet(self.folder / "fleet", "soak", **{self._profile: devices})
         self.store = STORES[store](self.folder)
         self._undo.callback(self.store.close)
         broker_folder = self.folder / "broker"
         broker_folder.mkdir()
         self.broker = BROKERS[broker](broker_folder, self.store.filters)
         self._undo.callback(self.broker.close)
-        self.model = Model(self.fleet.profiles()[_PROFILE])
+        self.model = Model(self.fleet.profiles()[self._profile])
         target = (self.broker.host, self.broker.port)
         self.board_line = self._undo.enter_context(Weather(target, self.model.hear))
         self.crowd_line = self._undo.enter_context(Weather(target))
@@ -151,7 +176,7 @@ class Stage:
         self.truth_path = self.folder / "truth.sqlite"
         host, port = self.crowd_line.endpoint
         plan = Plan(
-            rate=rate, seed=self._seed, shares=_ATTACKERS, confirm=self._confirm, resend_seconds=_RESEND_SECONDS
+            rate=rate, seed=self._seed, shares=self._attackers, confirm=self._confirm, resend_seconds=_RESEND_SECONDS
         )
         self.crowd = Crowd(self.fleet, BrokerAddress(host=host, port=port), self.truth_path, plan)
         self.boards: list[SoakBoard] = []
@@ -175,7 +200,7 @@ class Stage:
         return folder
 
     def start(self) -> None:
-        """Broker, gateway, simulated fleet, then boards: those who are registered later are not simulated."""
+        """Start broker, gateway, simulated fleet, then boards (devices that exist before are simulated). Wait until the fleet reports."""
         self.broker.start()
         self.store.start()
         for gateway in self.gateways:
@@ -185,7 +210,7 @@ class Stage:
         bench = Bench(
             self.folder / "boards",
             fleet=self.fleet,
-            profile=_PROFILE,
+            profile=self._profile,
             broker=self.board_line.endpoint,
             model=self.model,
             sources=find_sources(),
@@ -197,6 +222,7 @@ class Stage:
             self.boards.append(board)
             self._undo.callback(board.cut_power)
             board.switch_on()
+        self.crowd.wait_for(self._devices)
 
     def close(self) -> None:
         """End every process, whatever state it is in, and remove what was temporary. Safe to call twice."""

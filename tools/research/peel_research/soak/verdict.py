@@ -21,15 +21,23 @@ _MISSING_SHOWN = 20
 _BLAMED = f"verdict IN ({', '.join(str(int(verdict)) for verdict in sorted(BLAMED))})"
 _MADE = """
     CREATE TEMP TABLE made AS
-    SELECT report.device, report.number, report.profile, report.idx, report.sign, report.kind, report.digest,
-        EXISTS (SELECT 1 FROM gateway.log WHERE log.device = report.device AND log.number = report.number) AS stored,
-        NOT message.acknowledged OR (report.kind = ? AND EXISTS (
-            SELECT 1 FROM gateway.refused WHERE refused.digest = report.digest AND refused.verdict = ?)) AS excused
-    FROM report JOIN message ON message.id = report.message WHERE NOT bad
+    SELECT *, held AND (excused OR kind = :revoked) AS void FROM (
+        SELECT report.device, report.number, report.profile, report.idx, report.sign, report.kind, report.digest, report.opened,
+            log.device IS NOT NULL AS stored,
+            COALESCE(log.verdict = :held OR log.verdict = :withdrawn AND NOT report.opened, 0) AS held,
+            NOT message.acknowledged
+                OR report.kind = :revoked AND EXISTS (
+                    SELECT 1 FROM gateway.refused WHERE refused.digest = report.digest AND refused.verdict = :refused)
+                OR report.kind != :honest AND report.device IN (SELECT device FROM coin)
+                    AND report.device IN (SELECT device FROM gateway.device WHERE withdrawn) AS excused
+        FROM report JOIN message ON message.id = report.message
+        LEFT JOIN gateway.log ON log.device = report.device AND log.number = report.number
+        WHERE NOT bad)
 """
+_LOST = "(held OR NOT stored) AND NOT excused AND NOT void"
 _COUNTING = """
     SELECT made.profile, idx, sign, COUNT(*) FROM made LEFT JOIN gateway.device AS state USING (device)
-    WHERE stored AND NOT COALESCE(withdrawn, 0) GROUP BY made.profile, idx, sign
+    WHERE stored AND NOT held AND NOT COALESCE(withdrawn, 0) GROUP BY made.profile, idx, sign
 """
 _TALLIED = """
     SELECT profile, idx, 1, SUM(plus) FROM gateway.tally GROUP BY profile, idx UNION ALL
@@ -46,9 +54,11 @@ class Outcome:
     stored: int
     """Of these, what is in the gateway's log."""
     excused: int
-    """Not stored, and nobody's fault: gone with a flash, or refused because its device was revoked."""
+    """Not stored, and nobody's fault: gone with a flash, or refused because its device was revoked or an exposed attacker."""
+    void: int
+    """Stored, but never to count: with verified coins the coins of an attacker, or of a bundle that was replaced."""
     lost: int
-    """Not stored, though its device still has it or was told to forget it; or stored, and not in the tallies."""
+    """Not stored, though its device still has it or was told to forget it; or stored, and not in the tallies or still held."""
     double_counted: int
     """In the tallies beyond what was made and stored."""
     altered: int
@@ -71,7 +81,8 @@ def decide(model: Path, store: Archive, conflicts: int) -> Outcome:
         profiles = [int(profile) for (profile,) in connection.execute("SELECT DISTINCT profile FROM report")]
         connection.execute("ATTACH ':memory:' AS gateway")
         copy_books(connection, "gateway", read_books(store, profiles))
-        connection.execute(_MADE, (REVOKED, int(Verdict.REVOKED)))
+        verdicts = {"held": int(Verdict.HELD), "withdrawn": int(Verdict.WITHDRAWN), "refused": int(Verdict.REVOKED)}
+        connection.execute(_MADE, {**verdicts, "revoked": REVOKED, "honest": HONEST})
         return _Judge(connection).outcome(conflicts)
     finally:
         connection.close()
@@ -87,12 +98,13 @@ class _Judge:
             made=self._count("FROM made"),
             stored=self._count("FROM made WHERE stored"),
             excused=self._count("FROM made WHERE excused AND NOT stored"),
-            lost=self._count("FROM made WHERE NOT stored AND NOT excused") + (counting - tallied).total(),
+            void=self._count("FROM made WHERE void"),
+            lost=self._count(f"FROM made WHERE {_LOST}") + (counting - tallied).total(),
             double_counted=(tallied - counting).total(),
             altered=conflicts
             + self._count(
                 """FROM made JOIN gateway.log USING (device, number)
-                   WHERE (log.idx, log.sign, log.profile) != (made.idx, made.sign, made.profile)"""
+                   WHERE NOT held AND NOT (opened AND (log.idx, log.sign, log.profile) = (made.idx, made.sign, made.profile))"""
             ),
             honest_exposed=self._honest_exposed(),
             missing=self._missing(),
@@ -100,14 +112,13 @@ class _Judge:
 
     def _missing(self) -> tuple[str, ...]:
         rows = self._connection.execute(
-            """SELECT made.device, made.number, made.kind, refused.verdict FROM made LEFT JOIN gateway.refused USING (digest)
-               WHERE NOT stored AND NOT excused LIMIT ?""",
+            f"""SELECT made.device, made.number, made.kind, held, refused.verdict FROM made
+                LEFT JOIN gateway.refused USING (digest) WHERE {_LOST} LIMIT ?""",
             (_MISSING_SHOWN,),
         )
         return tuple(
-            f"{device_label(device)} number {number} ({kind}): "
-            + ("the gateway never had it" if verdict is None else f"refused as {Verdict(verdict).label}")
-            for device, number, kind, verdict in rows
+            f"{device_label(device)} number {number} ({kind}): {_fate(held, verdict)}"
+            for device, number, kind, held, verdict in rows
         )
 
     def _honest_exposed(self) -> int:
@@ -123,3 +134,10 @@ class _Judge:
         """Reports by profile, cell and sign."""
         rows = self._connection.execute(query)
         return Counter({(profile, index, sign): count for profile, index, sign, count in rows})
+
+
+def _fate(held: int, verdict: int | None) -> str:
+    """Say what became of a lost report."""
+    if held:
+        return "its coin was never opened"
+    return "the gateway never had it" if verdict is None else f"refused as {Verdict(verdict).label}"
