@@ -32,6 +32,7 @@ _OFFLINE_SECONDS = 3
 _HTTP_PORT = 8420
 _SWITCH_SECONDS = 0.5
 _DRAIN_SECONDS = 30.0
+_APPROVAL_SECONDS = 30.0
 _CONFIRM_SECONDS = 30.0
 _RECEIPT_SECONDS = 1.0  # short, so that the demonstration ends quickly
 _SETTLE_SECONDS = 60.0
@@ -147,7 +148,8 @@ class Demonstration:
         self._undo.close()
 
     def run(self, seconds: float | None) -> None:
-        """Let the fleet report for this long, or until a signal."""
+        """Let the fleet report for this long, or until a signal. The time begins when its first numbers are approved."""
+        self.session.simulation.wait_for_numbers(_APPROVAL_SECONDS)
         self.session.simulation.run(seconds=seconds)
 
     def settle(self) -> Outcome:

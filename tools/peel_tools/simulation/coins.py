@@ -124,6 +124,11 @@ class FleetCoins:
         self._members[device].coins.reported(number, coin=False)
 
     @property
+    def ready(self) -> bool:
+        """Whether all honest devices have numbers that they may report under."""
+        return all(each.free for device, each in self._members.items() if self._expected(self._attack_of(device)))
+
+    @property
     def unopened(self) -> int:
         """The count of reports that will count and whose coins are not confirmed as opened."""
         return sum(

@@ -192,6 +192,12 @@ class Simulation:
             self._on_progress(self.progress)
         return self.progress
 
+    def wait_for_numbers(self, seconds: float) -> None:
+        """Wait until honest devices with verified coins have approved numbers, or for this long."""
+        deadline = time.monotonic() + seconds
+        while not (self._fleet.coins.ready or self._stopping.is_set()) and time.monotonic() < deadline:
+            self._pump(_STEP_SECONDS)
+
     def drain(self, seconds: float) -> bool:
         """Wait until everything is acknowledged. Return False on timeout."""
         deadline = time.monotonic() + seconds

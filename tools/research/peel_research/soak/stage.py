@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,7 +42,6 @@ _SETTINGS: Mapping[str, object] = {
 }
 _RESEND_SECONDS = 2.0
 _START_SECONDS = 60.0
-_POLL_SECONDS = 0.05
 
 
 class Crowd:
@@ -58,21 +56,10 @@ class Crowd:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Connect, and begin to report."""
+        """Connect, and begin to report. With verified coins, numbers are approved before this returns."""
         self._thread.start()
-        self._ready.wait(_START_SECONDS)
+        self._ready.wait(2 * _START_SECONDS)
         self._raise()
-
-    def wait_for(self, reports: int) -> None:
-        """Wait until it has made some reports. With verified coins, numbers are approved first."""
-        deadline = time.monotonic() + _START_SECONDS
-        while self._session is None or self._session.simulation.progress.published < reports:
-            self._raise()
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"the simulated devices have not made {reports} reports within {_START_SECONDS:.0f} s"
-                )
-            time.sleep(_POLL_SECONDS)
 
     def calm(self, drain_seconds: float) -> None:
         """Report no more; be done when everything is acknowledged and confirmed, or after so long."""
@@ -96,6 +83,7 @@ class Crowd:
         try:
             with Session(*self._making) as session:
                 self._session = session
+                session.simulation.wait_for_numbers(_START_SECONDS)
                 self._ready.set()
                 session.simulation.run()
                 session.simulation.power_cycle()
@@ -143,7 +131,6 @@ class Stage:
         self._undo = ExitStack()
         self._seed = seed
         self._boards_wanted = boards
-        self._devices = devices
         self._confirm = confirm
         self._profile = _PROFILES[verify]
         self._attackers = _ATTACKERS | _COIN_ATTACKERS[verify]
@@ -200,7 +187,7 @@ class Stage:
         return folder
 
     def start(self) -> None:
-        """Start broker, gateway, simulated fleet, then boards (devices that exist before are simulated). Wait until the fleet reports."""
+        """Start broker, gateway, simulated fleet, then boards: devices that exist before them are simulated."""
         self.broker.start()
         self.store.start()
         for gateway in self.gateways:
@@ -222,7 +209,6 @@ class Stage:
             self.boards.append(board)
             self._undo.callback(board.cut_power)
             board.switch_on()
-        self.crowd.wait_for(self._devices)
 
     def close(self) -> None:
         """End every process, whatever state it is in, and remove what was temporary. Safe to call twice."""

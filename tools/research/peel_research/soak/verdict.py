@@ -21,7 +21,7 @@ _MISSING_SHOWN = 20
 _BLAMED = f"verdict IN ({', '.join(str(int(verdict)) for verdict in sorted(BLAMED))})"
 _MADE = """
     CREATE TEMP TABLE made AS
-    SELECT *, held AND (excused OR kind = :revoked) AS void FROM (
+    SELECT *, held AND (excused OR kind != :honest) AS void FROM (
         SELECT report.device, report.number, report.profile, report.idx, report.sign, report.kind, report.digest, report.opened,
             log.device IS NOT NULL AS stored,
             COALESCE(log.verdict = :held OR log.verdict = :withdrawn AND NOT report.opened, 0) AS held,
@@ -56,7 +56,7 @@ class Outcome:
     excused: int
     """Not stored, and nobody's fault: gone with a flash, or refused because its device was revoked or an exposed attacker."""
     void: int
-    """Stored, but never to count: with verified coins the coins of an attacker, or of a bundle that was replaced."""
+    """Stored, but never to count: with verified coins those of attackers and revoked devices, and of bundles that were replaced."""
     lost: int
     """Not stored, though its device still has it or was told to forget it; or stored, and not in the tallies or still held."""
     double_counted: int
