@@ -35,6 +35,7 @@ from peel_gateway.mqtt.stream import ReportStream, StreamError
 from peel_gateway.settings import Settings
 
 __all__ = [
+    "LEAST_PACKET_BYTES",
     "BrokerError",
     "Connection",
     "InFlight",
@@ -47,6 +48,9 @@ __all__ = [
     "status_session",
     "tls_context",
 ]
+
+LEAST_PACKET_BYTES = 1024
+"""Packets of this size must pass: a receipt has up to 519 bytes, a commitment 540, each with its topic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,13 +396,20 @@ class Connection:
             self.publish(self._session.status_topic, _status_text(state), retain=True)
 
     def _on_connect(
-        self, client: paho.Client, _: object, flags: paho.ConnectFlags, reason: ReasonCode, __: Properties | None
+        self, client: paho.Client, _: object, flags: paho.ConnectFlags, reason: ReasonCode, said: Properties | None
     ) -> None:
         self._answered = True
         if reason.is_failure:
             cause = f"the broker refused the connection: {reason}"
             unsupported = str(reason) == _UNSUPPORTED_VERSION
             self._failure = MqttVersionError(cause, certain=True) if unsupported else BrokerError(cause)
+            return
+        most = getattr(said, "MaximumPacketSize", None) or LEAST_PACKET_BYTES
+        if most < LEAST_PACKET_BYTES:
+            self._failure = BrokerError(
+                f"the broker takes packets of at most {most} bytes; devices and gateway need {LEAST_PACKET_BYTES}. Raise its limit "
+                "(mosquitto: max_packet_size)"
+            )
             return
         self.session_present = flags.session_present
         five = self._version == MQTTProtocolVersion.MQTTv5

@@ -19,7 +19,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from peel_research.soak.weather import Weather
 from peel_tools.network import Line, LineCutError, Relay, send
-from peel_tools.servers.broker import AnyBroker
+from peel_tools.servers.broker import AnyBroker, Broker
 
 
 def publish_through(field: Field, broker: AnyBroker, messages: list[tuple[str, bytes]], **client_options: Any) -> None:
@@ -88,6 +88,13 @@ def test_user_and_password(make_field: MakeField, tmp_path: Path) -> None:
     logged = wrong.log_path.read_text()
     assert password not in logged
     assert "battery staple" not in logged
+
+
+def test_a_broker_that_takes_small_packets_only(make_field: MakeField, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = Broker._mosquitto_lines
+    monkeypatch.setattr(Broker, "_mosquitto_lines", lambda broker: ["max_packet_size 200", *lines(broker)])
+    gateway = make_field().new_gateway(health_broker_seconds=0).start(until="answering")
+    gateway.wait_for(lambda: any("at most 200 bytes" in cause for cause in gateway.summary()["health"]))
 
 
 class _OldBroker:
