@@ -115,6 +115,17 @@ class _Fleet:
                 yield self._topics[device], b"".join(frames[begin : begin + _OPENINGS])
         self._news.clear()
 
+    @staticmethod
+    def ready(coins: CoinDevice) -> bool:
+        """Return whether a device has its reserve of approved numbers."""
+        return len(list(coins.free_approved())) >= coins.reserve
+
+    @property
+    def batches(self) -> int:
+        """Batches of all devices, whose numbers are all unused."""
+        free = sum(len(list(coins.free_approved())) for coins in self._devices.values())
+        return free // _PER_BATCH
+
     def reports(self) -> list[tuple[str, bytes]]:
         """Return a report under each number of one batch of each device, the devices in turn."""
         with self._lock:
@@ -156,6 +167,7 @@ def measure(*, devices: int = 2000, k: int = 4, rounds: int = 2) -> dict[str, An
             gateway.start(until="started")
             gateway.wait_for(lambda: gateway.connections() == 2, what="its connections to the broker")
             client = fleet.listen(broker)
+            per_batch = _batch_bytes(fleet, broker, gateway)
             spent = [_round(fleet, broker, gateway) for _ in range(rounds + 1)][1:]  # the first one fills the reserve
             client.disconnect()
             client.loop_stop()
@@ -176,7 +188,17 @@ def measure(*, devices: int = 2000, k: int = 4, rounds: int = 2) -> dict[str, An
         "verified_reports_per_s": round(1e6 / each),
         "cpu_us_per_report": round(each, 2),
         "rss_mb": round(rss, 1),
+        "store_bytes_per_batch": round(per_batch),
     }
+
+
+def _batch_bytes(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> float:
+    """Let each device fill its reserve of approved numbers. Return the bytes in the database per batch."""
+    with gateway.store() as store:
+        before = store.size_bytes()
+    fleet.exchange(lambda messages: publish(broker, messages), _Fleet.ready)
+    with gateway.store() as store:
+        return (store.size_bytes() - before) / fleet.batches
 
 
 def _round(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> float:
@@ -193,7 +215,7 @@ def _round(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> float:
                 os.kill(pid, signal.SIGCONT)
 
     before = cpu_seconds(pid)
-    fleet.exchange(send, lambda coins: len(list(coins.free_approved())) >= coins.reserve)
+    fleet.exchange(send, _Fleet.ready)
     reports = fleet.reports()
     time.sleep(
         _BUCKET_SECONDS - time.time() % _BUCKET_SECONDS
