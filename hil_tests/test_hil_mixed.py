@@ -235,7 +235,7 @@ def test_a_missing_sensor_does_not_silence_the_others(board: str, fleet: Fleet, 
     assert len(false) <= MOST_FALSE, false
     failing = {status["failing"] for status in statuses if status["state"] == "online"}
     assert {words.rpartition(" ")[0] for words in failing} == {"humidity: OSError"}, "with the error of the bus"
-    assert statuses[-1].get("skipped", 0) == 0
+    assert statuses[-1].get("skipped", 0) == 0, statuses
 
 
 COUNTED = 400

