@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -194,11 +196,17 @@ def measure(*, devices: int = 2000, k: int = 4, rounds: int = 2) -> dict[str, An
 
 def _batch_bytes(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> float:
     """Let each device fill its reserve of approved numbers. Return the bytes in the database per batch."""
-    with gateway.store() as store:
-        before = store.size_bytes()
+    before = _database_bytes(gateway)
     fleet.exchange(lambda messages: publish(broker, messages), _Fleet.ready)
-    with gateway.store() as store:
-        return (store.size_bytes() - before) / fleet.batches
+    return (_database_bytes(gateway) - before) / fleet.batches
+
+
+def _database_bytes(gateway: GatewayProcess) -> int:
+    """Return the size of the database's pages, without the write-ahead log."""
+    with gateway.store() as store, closing(sqlite3.connect(store.place)) as connection:
+        ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
+        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+    return int(pages * size)
 
 
 def _round(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> float:
