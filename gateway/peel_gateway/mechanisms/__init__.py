@@ -18,6 +18,7 @@ from peel_gateway.mechanisms.base import Form
 from peel_gateway.mechanisms.bets import BETS_BY_NAME, Bets, bets_on
 from peel_gateway.mechanisms.categorical import CHOICES, HASHED_CHOICES
 from peel_gateway.mechanisms.harmony import SIGNS, plain_means
+from peel_gateway.model.grouping import rows_where
 
 __all__ = ["Questions", "questions_of"]
 
@@ -130,7 +131,7 @@ class Questions:
             return
         of = find(places)
         for number, (block, form) in enumerate(self._blocks):
-            yield block, form, np.flatnonzero(of == number)
+            yield block, form, rows_where(of == number)
 
 
 def _statistics(block: Block) -> slice:

@@ -173,6 +173,13 @@ class DeviceStates:
         """Return copies of the states at some places."""
         return DeviceStates(**{name: column[places] for name, column in self.columns()})
 
+    def changed(self, **columns: npt.NDArray[Any]) -> DeviceStates:
+        """Return the states with other columns in place of some: `dataclasses.replace` takes ten times as long."""
+        assert columns.keys() <= vars(self).keys()
+        states = DeviceStates.__new__(DeviceStates)
+        vars(states).update(vars(self), **columns)
+        return states
+
     def put(self, places: npt.NDArray[np.integer], states: DeviceStates) -> None:
         """Write states to some places, in place."""
         for name, column in self.columns():

@@ -7,7 +7,7 @@ Arrays have one entry per report, or one per device that speaks in the batch (("
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
 from peel_gateway.model.gateway_time import GatewayTime
+from peel_gateway.model.grouping import rows_where
 from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.tables import DeviceStates, Positions, Slots
 from peel_gateway.model.verdict import Verdict
@@ -117,7 +118,7 @@ def listen(
     number, slot = opened.number.astype(np.int64), Slots(opened.slot.astype(np.int64))
     verdicts = _judge_seals(opened, slot, verdicts, cache)
     speaking = verdicts == OPEN
-    order = np.flatnonzero(speaking)
+    order = rows_where(speaking)
     order = order[np.lexsort((number[order], slot[order]))]
     first = np.diff(slot[order], prepend=-1) != 0
     senders, lowest = Slots(slot[order[first]]), number[order[first]]
@@ -129,7 +130,7 @@ def listen(
     heard = np.ones(len(senders), np.bool_)
     if given is not None:
         heard = np.bincount(at[order], given[order] == OPEN, len(senders)) > 0
-    states = _begin(replace(before, sealed=sealed), context, senders, lowest, heard, moment)
+    states = _begin(before.changed(sealed=sealed), context, senders, lowest, heard, moment)
     if not moment.behind:  # else nobody knows for how long the old quota was in force
         states = _follow_quota(states, context, senders, moment)
     decoded = layers.decode(opened, context.codewords)
@@ -159,7 +160,7 @@ def _logged(opened: Opened, decoded: Decoded, context: DecodeContext) -> tuple[I
     """Return the cell and the sign of each codeword as the log has them: without the masked answer of a verified coin."""
     cell, sign = decoded.index.copy(), decoded.sign.copy()
     for position, profile in enumerate(context.keyring.profiles):
-        rows = np.flatnonzero((opened.profile == position) & (decoded.index >= 0))
+        rows = rows_where((opened.profile == position) & (decoded.index >= 0))
         unit, column = opened.unit[rows].astype(np.int64), decoded.index[rows]
         bare = (column == profile.k) | profile.verified
         cell[rows] = np.where(bare, profile.first_cell(unit), profile.cell(unit, column))
@@ -171,7 +172,7 @@ def _logged(opened: Opened, decoded: Decoded, context: DecodeContext) -> tuple[I
 def _judge_seals(opened: Opened, slot: Slots, verdicts: Ints, cache: StateCache) -> Ints:
     """Refuse unsealed reports of devices that have sealed once, before or in this batch: a downgrade is a forgery."""
     sealed = layers.authenticated(opened, verdicts)
-    unsealed = np.flatnonzero((verdicts == OPEN) & ~sealed)
+    unsealed = rows_where((verdicts == OPEN) & ~sealed)
     if not len(unsealed):
         return verdicts
     verdicts = verdicts.copy()
@@ -188,11 +189,11 @@ def _begin(
     `heard` is False for devices of which there is no report that may enter the log.
     """
     new = (states.first_number == 0) & heard
+    if not new.any():
+        return states
     first = np.maximum(lowest, states.settled + 1)
-    if new.any():
-        states = _given_up(states, context, senders, np.where(new, first, 0), moment)
-    return replace(
-        states,
+    states = _given_up(states, context, senders, np.where(new, first, 0), moment)
+    return states.changed(
         first_number=np.where(new, first, states.first_number),
         first_tick=np.where(new, moment.tick, states.first_tick),
         settled=np.where(new, first - 1, states.settled),
@@ -221,7 +222,9 @@ def _follow_quota(states: DeviceStates, context: DecodeContext, senders: Slots, 
     """Fill the buckets of devices whose profile has changed by the new quota, from now on."""
     quota, period = context.quotas(senders)
     differs = (states.quota != quota) | (states.period != period)
-    changed = np.flatnonzero(differs & (states.quota != 0))
+    if not differs.any():
+        return states
+    changed = rows_where(differs & (states.quota != 0))
     first_number, first_tick = states.first_number.copy(), states.first_tick.copy()
     first_number[changed] = layers.rebased(
         first_number[changed],
@@ -230,7 +233,7 @@ def _follow_quota(states: DeviceStates, context: DecodeContext, senders: Slots, 
         (quota[changed], period[changed]),
     )
     first_tick[changed] = moment.tick
-    return replace(states, first_number=first_number, first_tick=first_tick, quota=quota, period=period)
+    return states.changed(first_number=first_number, first_tick=first_tick, quota=quota, period=period)
 
 
 def _bodies(messages: MessageBatch, opened: Opened, wanted: Bools) -> Ints:
@@ -239,12 +242,12 @@ def _bodies(messages: MessageBatch, opened: Opened, wanted: Bools) -> Ints:
     starts = messages.payload_starts.astype(np.int64)
     result = np.zeros(len(opened), np.int64)
     unsealed = (opened.flags & FLAG_UNSEALED) != 0
-    sealed = np.flatnonzero(wanted & ~unsealed)
+    sealed = rows_where(wanted & ~unsealed)
     if len(sealed):
         ends = starts[opened.message[sealed]] + opened.offset[sealed] + opened.length[sealed]
         tags = data[(ends - TAG_BYTES)[:, None] + np.arange(_BODY_BYTES)]
         result[sealed] = np.ascontiguousarray(tags).view("<i4").reshape(-1)
-    for row in np.flatnonzero(wanted & unsealed).tolist():
+    for row in rows_where(wanted & unsealed).tolist():
         start = int(opened.offset[row])
         frame = messages.payload(int(opened.message[row]))[start : start + int(opened.length[row])]
         result[row] = int.from_bytes(hashlib.blake2b(frame, digest_size=_BODY_BYTES).digest(), "little", signed=True)

@@ -28,12 +28,13 @@ looked up, searched or bucketed.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from peel_gateway.model.gateway_time import RATE_SLACK_TENTHS
+from peel_gateway.model.grouping import rows_where
 from peel_gateway.model.tables import BucketSpanTable, DeviceStates, Found, Positions, Slots
 from peel_gateway.screening.batch import Batch
 from peel_gateway.screening.state_cache import StateCache
@@ -117,7 +118,7 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
         Reports that may count.
     """
     rows = batch.order[fresh[batch.order]]
-    first = np.flatnonzero(np.diff(batch.at[rows], prepend=-1))
+    first = rows_where(np.diff(batch.at[rows], prepend=-1) != 0)
     who, coming = Positions(batch.at[rows[first]]), np.diff(first, append=len(rows))
     arrival = arrival_buckets(batch, bucket_seconds, now)
     oldest, newest = (each.reduceat(arrival[rows], first) if len(rows) else first for each in (np.minimum, np.maximum))
@@ -133,7 +134,7 @@ def crowded(batch: Batch, fresh: Bools, cache: StateCache, bucket_seconds: int, 
     begun = newest_known // seconds == newest // seconds
     span = np.where(begun, np.maximum(high, highest) - low, highest - lowest)
     in_order = lowest >= np.where(begun, low, high + 1)
-    mine = np.flatnonzero((oldest != newest) | (oldest < newest_known) | ~in_order | (span >= capacities))
+    mine = rows_where((oldest != newest) | (oldest < newest_known) | ~in_order | (span >= capacities))
     who, oldest, seconds, filled = Positions(who[mine]), oldest[mine], seconds[mine], filled[mine]
     windows = np.minimum(coming, (highest - lowest) // capacities + 1)[mine]
     deepest = np.where(filled > 0, np.minimum(filled, oldest), oldest)
@@ -200,7 +201,7 @@ def assign_buckets(
     held = _spans(Positions(batch.at[timed]), bucket[timed], batch.number[timed])
     newest = _newest(held)
     begun = _after_a_wrong_clock(newest, crowded.newest, states, ids, found.bucket_spans)
-    noted = _note(replace(states, bucketed_down_to=down_to), newest, begun)
+    noted = _note(states.changed(bucketed_down_to=down_to), newest, begun)
     return bucket, _older(states, noted, ids, held), noted
 
 
@@ -222,7 +223,7 @@ def _spans(device: Positions, bucket: Ints, number: Ints) -> _Spans:
         device, bucket, number = Positions(device[order]), bucket[order], number[order]
     new = np.ones(len(device) + 1, np.bool_)
     new[1:-1] = (device[1:] != device[:-1]) | (bucket[1:] != bucket[:-1])
-    first, last = np.flatnonzero(new[:-1]), np.flatnonzero(new[1:])
+    first, last = rows_where(new[:-1]), rows_where(new[1:])
     return _Spans(Positions(device[first]), bucket[first], number[first], number[last])
 
 
@@ -249,7 +250,7 @@ class _Shelf:
         windows = _Windows(self._low, self._high, self._capacity)
         result = np.full(len(arrival), NO_BUCKET, np.int64)
         for newest in np.unique(arrival)[::-1].tolist():
-            rows = np.flatnonzero(arrival == newest)
+            rows = rows_where(arrival == newest)
             rows = rows[np.argsort(-number[rows], kind="stable")]
             windows.end_at((newest - self._begin) // self._seconds)
             place = windows.file(number[rows])
@@ -262,7 +263,7 @@ class _Windows:
     """The windows of one device in the order of their numbers, and the stretches that are empty."""
 
     def __init__(self, low: Ints, high: Ints, capacity: int) -> None:
-        places = np.flatnonzero(high)
+        places = rows_where(high > 0)
         places = places[np.argsort(low[places], kind="stable")]
         self._places, self._lows, self._highs = (each.tolist() for each in (places, low[places], high[places]))
         self._taken = set(self._places)
@@ -340,7 +341,7 @@ class _Windows:
 def _older(before: DeviceStates, after: DeviceStates, ids: Ints, held: _Spans) -> BucketSpanTable:
     """Return the spans to store for older buckets: those filled now, and the former newest one of each device that began another."""
     older = held.bucket < after.newest_bucket[held.device]
-    moved = np.flatnonzero((after.newest_bucket != before.newest_bucket) & (before.newest_bucket > 0))
+    moved = rows_where((after.newest_bucket != before.newest_bucket) & (before.newest_bucket > 0))
     columns = (
         (held.bucket, before.newest_bucket),
         (held.lowest, before.bucket_lowest),
@@ -363,7 +364,7 @@ def _after_a_wrong_clock(
 ) -> Bools:
     """Return True for devices whose newest bucket on record is in the future, as the clock was ahead, and whose present one is empty."""
     ahead = states.newest_bucket[added.device] > now
-    for place in np.flatnonzero(ahead).tolist():
+    for place in rows_where(ahead).tolist():
         of = slice(*np.searchsorted(bucket_spans.device, ids[added.device[place]] + np.arange(2)))
         ahead[place] = added.bucket[place] not in bucket_spans.bucket[of]
     return np.asarray(ahead)
@@ -379,4 +380,4 @@ def _note(states: DeviceStates, added: _Spans, begun: Bools) -> DeviceStates:
     lowest[who[same]] = np.minimum(lowest[who[same]], added.lowest[same])
     highest[who[same]] = np.maximum(highest[who[same]], added.highest[same])
     bucket[who[newer]], lowest[who[newer]], highest[who[newer]] = when[newer], added.lowest[newer], added.highest[newer]
-    return replace(states, newest_bucket=bucket, bucket_lowest=lowest, bucket_highest=highest)
+    return states.changed(newest_bucket=bucket, bucket_lowest=lowest, bucket_highest=highest)

@@ -15,7 +15,7 @@ from peel_core import CODE_NAMES, Profile
 from peel_core.coins import AUDIT_ANSWER, COMMITMENT, OPENING
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.exposure import Exposure
-from peel_gateway.model.grouping import add_up
+from peel_gateway.model.grouping import add_up, rows_where
 from peel_gateway.model.tables import (
     DeviceIds,
     DeviceStates,
@@ -92,7 +92,7 @@ def in_order(
     return (
         replace(log, arrival=place[: len(log)]),
         replace(gaps, arrival=place[len(log) :]),
-        replace(states, arrival=arrival),
+        states.changed(arrival=arrival),
     )
 
 
@@ -111,10 +111,10 @@ def exhibit(prechecked: Precheck, verdicts: Ints) -> tuple[list[Exposure], dict[
     objected = _EXHIBITED[verdicts]
     held = objected.copy()
     held[prechecked.surplus] = False
-    blamed = np.flatnonzero(held & _BLAMED[verdicts])
+    blamed = rows_where(held & _BLAMED[verdicts])
     held[blamed[beyond(prechecked.batch.at[blamed], prechecked.most_pieces)]] = False
     dropped = by_verdict(verdicts[objected & ~held])
-    return [_exposure(prechecked, verdicts, row) for row in np.flatnonzero(held).tolist()], dropped
+    return [_exposure(prechecked, verdicts, row) for row in rows_where(held).tolist()], dropped
 
 
 def _exposure(prechecked: Precheck, verdicts: Ints, row: int) -> Exposure:

@@ -29,6 +29,7 @@ from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.coins import HELD, Records
 from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
+from peel_gateway.model.grouping import rows_where
 from peel_gateway.model.tables import (
     LOG_COLUMNS,
     MOVING_COLUMNS,
@@ -110,6 +111,8 @@ class _Standing:
 
 def _expose(standing: _Standing, devices: Positions, causes: Ints, *, withdraw: bool, moment: GatewayTime) -> _Standing:
     """Mark senders; the first cause stays."""
+    if not len(devices):
+        return standing
     states = standing.states
     cause, when, withdrawn = states.cause.copy(), states.cause_time.copy(), states.withdrawn.copy()
     new = cause[devices] == 0
@@ -120,13 +123,13 @@ def _expose(standing: _Standing, devices: Positions, causes: Ints, *, withdraw: 
         news = new | (withdrawn[devices] == 0)
         withdrawn[devices] = 1
     exposed = [(int(at), Verdict(int(why))) for at, why in zip(devices[news], causes[news], strict=True)]
-    return _Standing(replace(states, cause=cause, cause_time=when, withdrawn=withdrawn), (*standing.exposed, *exposed))
+    return _Standing(states.changed(cause=cause, cause_time=when, withdrawn=withdrawn), (*standing.exposed, *exposed))
 
 
 def _blame(batch: Batch, verdicts: Ints, policy: Policy, moment: GatewayTime) -> tuple[Ints, _Standing]:
     """Expose the devices of faulty reports; what else a withdrawn device sends does not count."""
     verdicts = verdicts.copy()
-    faulty = np.flatnonzero(_BLAMED[verdicts])
+    faulty = rows_where(_BLAMED[verdicts])
     devices, first = np.unique(batch.at[faulty], return_index=True)
     causes = verdicts[faulty[first]]
     standing = _expose(
@@ -165,13 +168,13 @@ def _settle(batch: Batch, cache: StateCache, verdicts: Ints, states: DeviceState
     states = with_used(states, enter(used_numbers(states), *joined))
     states = _note_contact(states, at, batch.received[entering], moment)
     upto = np.where(states.withdrawn == 0, gaps.settle_to(settled, states.last_number), settled)
-    mine = np.flatnonzero((upto > settled) & _assigning(cache.context.keyring, batch.senders))
+    mine = rows_where((upto > settled) & _assigning(cache.context.keyring, batch.senders))
     ids = cache.context.ids(Slots(batch.senders[mine]))
     owners, missing = gaps.missing(ids, settled[mine], upto[mine], states.holes[mine])
     late = np.zeros(len(verdicts), np.int64)
     late[entering] = number <= settled[at]
     return _Numbers(
-        replace(states, settled=upto), statistics.find_gaps(cache.context, DeviceIds(owners), missing), late, revealed
+        states.changed(settled=upto), statistics.find_gaps(cache.context, DeviceIds(owners), missing), late, revealed
     )
 
 
@@ -189,7 +192,7 @@ def _note_contact(states: DeviceStates, at: Positions, received: Ints, moment: G
     last[at] = np.where((last[at] > moment.seen) | (moment.behind > 0), 0, last[at])
     np.maximum.at(last, at, received)
     first = np.where(states.first_received == 0, last, states.first_received)
-    return replace(states, last_received=last, first_received=first)
+    return states.changed(last_received=last, first_received=first)
 
 
 # ---- the layers in order ----
@@ -250,7 +253,7 @@ def judge(prechecked: Precheck, found: Found) -> Judgement:
         _log(batch, cache, verdicts, judged.cohort, numbers, bucket),
         numbers.gaps.table,
         context.ids(batch.senders),
-        replace(states, accepted=states.accepted + accepted, held=states.held + waiting),
+        states.changed(accepted=states.accepted + accepted, held=states.held + waiting),
         cache.arrival,
     )
     exhibited, dropped = effects.exhibit(prechecked, verdicts)
@@ -283,7 +286,9 @@ def _held(batch: Batch, cache: StateCache, verdicts: Ints, bucket: Ints) -> Reco
     """Return the reports that wait for their coins. Those without a reading wait along: challenges do not tell them from others."""
     profiles, opened = cache.context.keyring.profiles, batch.opened
     verified = np.array([profile.verified for profile in profiles], np.bool_)
-    rows = np.flatnonzero((verdicts == Verdict.HELD) | (verdicts == Verdict.NO_READING))
+    if not verified.any():
+        return np.zeros(0, HELD)
+    rows = rows_where((verdicts == Verdict.HELD) | (verdicts == Verdict.NO_READING))
     rows = rows[verified[opened.profile[rows]]]
     records = np.zeros(len(rows), HELD)
     records["profile"] = cache.context.profile_ids()[opened.profile[rows]]
@@ -291,7 +296,7 @@ def _held(batch: Batch, cache: StateCache, verdicts: Ints, bucket: Ints) -> Reco
         records[name] = getattr(opened, name)[rows]
     records["bucket"], records["received"] = bucket[rows], batch.received[rows]
     for position, profile in enumerate(profiles):
-        mine = np.flatnonzero(opened.profile[rows] == position)
+        mine = rows_where(opened.profile[rows] == position)
         of = rows[mine]
         unit = opened.unit[of].astype(np.int64)
         records["masked"][mine] = masked_answers(profile, unit, batch.decoded.index[of], batch.decoded.sign[of])

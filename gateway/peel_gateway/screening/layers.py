@@ -18,6 +18,7 @@ from peel_core import CODE_NAMES, Opened, Profile
 from peel_core.frame import FLAG_UNSEALED
 from peel_gateway.mechanisms import questions_of
 from peel_gateway.model.gateway_time import RATE_SLACK
+from peel_gateway.model.grouping import rows_where
 from peel_gateway.model.verdict import Verdict
 from peel_gateway.screening.decode_context import Codewords
 
@@ -69,8 +70,8 @@ def among(verdicts: Iterable[Verdict]) -> Bools:
 
 def by_verdict(verdicts: Ints) -> dict[Verdict, int]:
     """Count verdicts; those that do not occur are absent."""
-    values, times = np.unique(verdicts, return_counts=True)
-    return {Verdict(int(value)): int(count) for value, count in zip(values, times, strict=True)}
+    times = np.bincount(verdicts)
+    return {Verdict(value): int(times[value]) for value in rows_where(times > 0).tolist()}
 
 
 def object_to(verdicts: Ints, reports: Bools, verdict: Verdict) -> None:
@@ -242,7 +243,7 @@ def repeats(device: Ints, number: Ints, body: Ints, logged: Bools, logged_body: 
     starts[1:] = (device[1:] != device[:-1]) | (number[1:] != number[:-1])
     if starts.all() and not logged.any():
         return np.full(len(device), int(Repeat.FRESH))
-    leader = np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    leader = rows_where(starts)[np.cumsum(starts) - 1]
     reference = np.where(logged, logged_body, body[leader])
     result = np.where(body == reference, int(Repeat.SAME), int(Repeat.OTHER))
     result[starts & ~logged] = Repeat.FRESH
@@ -282,7 +283,7 @@ class RecentReports:
         if not len(device):
             return known, body
         keys = _keys(device, number)
-        places = np.flatnonzero(np.isin(self._key, keys))
+        places = rows_where(np.isin(self._key, keys))
         order = places[np.argsort(self._key[places], kind="stable")]
         first, last = (np.searchsorted(self._key[order], keys, side) for side in ("left", "right"))
         for offset in range(int((last - first).max())):  # once, but for equal keys of different reports

@@ -67,8 +67,8 @@ def used_numbers(states: DeviceStates) -> UsedNumbers:
 
 def with_used(states: DeviceStates, seen: UsedNumbers) -> DeviceStates:
     """Return the states with other used numbers."""
-    return replace(
-        states, low_water=seen.low_water, last_number=seen.last_number, holes=seen.holes, forgone=seen.forgone
+    return states.changed(
+        low_water=seen.low_water, last_number=seen.last_number, holes=seen.holes, forgone=seen.forgone
     )
 
 

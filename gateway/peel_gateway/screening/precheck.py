@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from peel_gateway.model.exposure import digest_of
 from peel_gateway.model.gateway_time import GatewayTime
+from peel_gateway.model.grouping import rows_where
 from peel_gateway.model.tables import Positions, Questions, Slots
 from peel_gateway.model.verdict import LOGGED, NETWORK, Verdict
 from peel_gateway.screening import bucketing, layers
@@ -76,11 +77,11 @@ def precheck(
         allowed = np.where(judged, _last_allowed(batch, cache, policy, moment)[batch.at], 0)
         layers.object_to(verdicts, judged & (reached > allowed), Verdict.FLOOD)
     crowded = bucketing.crowded(batch, verdicts == OPEN, cache, policy.bucket_seconds, moment.seen)
-    network = np.flatnonzero(_NETWORK[verdicts])
+    network = rows_where(_NETWORK[verdicts])
     surplus = network[beyond(batch.messages.topic_hashes(batch.opened.message[network]), most_pieces)]
     kept = _HELD[verdicts]
     kept[surplus] = False
-    held = np.flatnonzero(kept)
+    held = rows_where(kept)
     return Precheck(
         batch=batch,
         cache=cache,
@@ -107,7 +108,7 @@ def beyond(source: npt.NDArray[np.integer], most: int) -> Bools:
     result = np.zeros(len(source), np.bool_)
     if len(source) > most:
         order = np.argsort(source, kind="stable")
-        first = np.flatnonzero(np.concatenate([[True], np.diff(source[order]) != 0]))
+        first = rows_where(np.concatenate([[True], np.diff(source[order]) != 0]))
         sizes = np.diff(first, append=len(source))
         result[order] = np.arange(len(source)) - np.repeat(first, sizes) >= most
     return result

@@ -272,10 +272,13 @@ def add_tallies(connection: Connection, extent: Extent, table: TallyTable) -> No
         mine = timed & (table.bucket < extent.complete(level)) if level else ~timed
         if level < extent.day:
             mine &= (table.bucket >= extent.fine_from) | ~timed
-        unit = table.bucket[mine] // max(1, level) * level
-        sums = [getattr(table, name)[mine] for name in TALLY_COUNTS]
-        keys, sums = add_up([table.profile[mine], unit, table.index[mine]], sums)
-        write_tallies(connection, level, TallyTable(*keys, *sums))
+        if level == extent.bucket_seconds and mine.all():
+            write_tallies(connection, level, table)
+        elif mine.any():
+            unit = table.bucket[mine] // max(1, level) * level
+            sums = [getattr(table, name)[mine] for name in TALLY_COUNTS]
+            keys, sums = add_up([table.profile[mine], unit, table.index[mine]], sums)
+            write_tallies(connection, level, TallyTable(*keys, *sums))
 
 
 def _coarser(table: RollupTable, level: int) -> RollupTable:

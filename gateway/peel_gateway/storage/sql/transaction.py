@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,7 @@ class SqlTransaction(Transaction):
         return GatewayTime(**{each.name: self._meta[each.name] for each in fields(GatewayTime)})
 
     def set_clock(self, moment: GatewayTime) -> None:
-        self._set_meta(asdict(moment))
+        self._set_meta(vars(moment))
 
     @property
     def arrival(self) -> int:
@@ -152,13 +152,13 @@ class SqlTransaction(Transaction):
         )
         if entry:
             coins.void_coins(self._connection, np.array([device], np.int64))
-            self._set_meta({"generation": self.generation + 1} | asdict(moment))
+            self._set_meta({"generation": self.generation + 1} | vars(moment))
         return entry
 
     def release(self, device: int, *, reason: str, who: str, moment: GatewayTime) -> AuditEntry | None:
         entry = audit.release(self._connection, device, reason=reason, who=who, now=moment.seen)
         if entry:
-            self._set_meta({"generation": self.generation + 1} | asdict(moment))
+            self._set_meta({"generation": self.generation + 1} | vars(moment))
         return entry
 
     @property
@@ -276,7 +276,7 @@ class SqlTransaction(Transaction):
         add_counts(self._connection, "verdict", {int(verdict): count for verdict, count in effects.counts.items()})
         dropped = self._quarantine.hold(effects.exposures, effects.dropped)
         marks = {"generation": self.generation + 1, "arrival": effects.arrival, "sealed": sealed}
-        self._set_meta(marks | asdict(effects.moment))
+        self._set_meta(marks | vars(effects.moment))
         if effects.arrival - self._meta["summed"] >= _TAIL_EVENTS:
             self._roll()
         return Written(dropped, left)
