@@ -30,7 +30,7 @@ def desk(tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPat
 def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: CoinDesk) -> None:
     desk.stall()
     asked = desk.now
-    assert (desk.device()["pending"], desk.device()["stalled"]) == (HELD, None)
+    assert (desk.device()["held"], desk.device()["stalled"]) == (HELD, None)
     assert (desk.totals(), desk.metric("peel_held_reports")) == ((HELD, 0), HELD)
     desk.now += 2 * BUCKET + 1
     since = desk.device()["stalled"]
@@ -38,7 +38,7 @@ def test_a_device_that_does_not_answer_is_stalled_after_two_buckets(desk: CoinDe
     assert desk.totals() == (HELD, 1)
     assert (desk.metric("peel_stalled_devices"), desk.metric("peel_held_reports")) == (1, HELD)
     other = desk.device(2)
-    assert (other["pending"], other["stalled"]) == (0, None)
+    assert (other["held"], other["stalled"]) == (0, None)
 
 
 def test_a_device_that_does_not_answer_is_reminded(desk: CoinDesk) -> None:
@@ -77,7 +77,7 @@ def test_held_reports_do_not_wait_for_a_time_that_only_a_wrong_clock_has_seen(de
     talker.ready()
     talker.hear()
     talker.talk()
-    assert (desk.device()["pending"], desk.device()["reports"]["accepted"]) == (0, HELD)
+    assert (desk.device()["held"], desk.device()["reports"]["accepted"]) == (0, HELD)
 
 
 def test_a_device_whose_reports_are_held_was_heard(desk: CoinDesk) -> None:
@@ -94,7 +94,7 @@ def test_a_device_whose_reports_are_held_was_heard(desk: CoinDesk) -> None:
 def test_only_devices_with_a_verified_profile_have_waiting_reports(desk: CoinDesk) -> None:
     desk.stall()
     plain = desk.device(3)
-    assert plain["pending"] is None and plain["stalled"] is None
+    assert plain["held"] is None and plain["stalled"] is None
     assert {each["name"]: each["verified"] for each in desk.views.profiles()} == {"plain": False, "coins": True}
 
 
@@ -107,7 +107,7 @@ def test_reports_of_exposed_and_revoked_devices_wait_for_nothing(desk: CoinDesk)
     number = talker.coins._challenges[1].numbers[0]
     wrong = talker.coins._seal(3, number, bytes(desk.profile(1, 1).opening_bytes))
     assert desk.send([wrong]) == {"coin": 1}
-    assert (desk.device()["pending"], desk.device()["stalled"]) == (0, None)
+    assert (desk.device()["held"], desk.device()["stalled"]) == (0, None)
     assert desk.totals() == (HELD, 1)
     desk.fleet.revoke([2], reason="stolen", who="ada")
     desk.snapshot = take_snapshot(desk.fleet)
@@ -116,13 +116,13 @@ def test_reports_of_exposed_and_revoked_devices_wait_for_nothing(desk: CoinDesk)
 
 def test_a_fleet_without_verified_profiles_has_no_such_columns(desk: CoinDesk, tmp_path: Path) -> None:
     desk.stall()
-    assert "pending" in desk.type("devices").stdout
-    assert "pending" not in desk.type("devices", "--profile", "plain").stdout
+    assert "held" in desk.type("devices").stdout
+    assert "held" not in desk.type("devices", "--profile", "plain").stdout
     listed = CliRunner().invoke(main, ["fleet", "list", str(tmp_path / "fleet")])
     assert listed.exit_code == 0, listed.output
-    assert "pending" in listed.stdout and "stalled" in listed.stdout
+    assert "held" in listed.stdout and "stalled" in listed.stdout
     found = CliRunner().invoke(main, ["fleet", "list", str(tmp_path / "fleet"), "--json"])
-    assert [row["pending"] for row in json.loads(found.stdout)["items"]] == [HELD, 0, None]
+    assert [row["held"] for row in json.loads(found.stdout)["items"]] == [HELD, 0, None]
 
 
 def test_release_says_what_it_did_and_the_trail_keeps_it(desk: CoinDesk) -> None:
@@ -201,7 +201,7 @@ def test_a_backup_without_verified_coins_writes_no_mark(desk: CoinDesk, tmp_path
 def test_an_unanswered_audit_stalls_a_device_too(desk: CoinDesk) -> None:
     desk.talker().talk()
     desk.now += 2 * BUCKET + 1
-    assert (desk.device()["pending"], desk.totals()) == (0, (0, 1))
+    assert (desk.device()["held"], desk.totals()) == (0, (0, 1))
     assert desk.device()["stalled"] is not None
     assert desk.ask("release", "1", "--reason", "it was reset")["dropped"] == 0
     assert desk.device()["stalled"] is None

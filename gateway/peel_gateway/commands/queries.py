@@ -201,7 +201,7 @@ def devices(config: Path | None, as_json: bool, **given: object) -> None:
 
 def _coin_columns(rows: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """Return the columns about verified coins; none if no listed device has such a profile."""
-    return ("pending", "stalled") if any(row.get("pending") is not None for row in rows) else ()
+    return ("held", "stalled") if any(row.get("held") is not None for row in rows) else ()
 
 
 def show_known_devices(settings: Settings, fleet: Fleet, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:

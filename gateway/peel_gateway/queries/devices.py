@@ -171,7 +171,7 @@ class DeviceList:
             if device.profile in patience:
                 waiting, late = known.standing not in _DECIDED, now - patience[device.profile]
                 asked = asked_at.get(known.device, late)
-                row["pending"] = known.past.held if waiting else 0
+                row["held"] = known.past.held if waiting else 0
                 row["stalled"] = moment(asked / 1000) if waiting and asked < late else None
             rows.append(row)
         return rows
@@ -343,7 +343,7 @@ def _entry(known: _Known, device: Device, reports: Mapping[Verdict, int], counte
         "claims": None if claim is None else _claims(claim),
         "reports": {verdict.label: count for verdict, count in reports.items()},
         "counted": counted,
-        "pending": None,
+        "held": None,
         "stalled": None,
     }
 

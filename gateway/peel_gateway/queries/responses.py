@@ -460,7 +460,7 @@ class Device(TypedDict):
     claims: Claims | None
     reports: dict[str, Count]
     counted: Count
-    pending: Count | None
+    held: Count | None
     """Reports that wait until their coins are opened; None unless the profile is verified."""
     stalled: Moment | None
     """The time of an audit or challenge that is unanswered for more than two time buckets."""

@@ -33,13 +33,13 @@ def test_the_page_says_what_waits_for_coins(
     expect(page.locator("#estimates-legend")).to_contain_text(COUNTS_LATER)
     row = page.locator("#devices-table tbody tr").first
     expect(row).to_contain_text("stalled")
-    expect(page.get_by_role("columnheader", name="Waiting")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Held")).to_be_visible()
     expect(row.locator("td").last).to_have_text(str(HELD))
     row.get_by_role("button").click()
     expect(page.locator("#devices-table .opened")).to_contain_text("peel gateway release 00000001 --reason TEXT")
     page.locator("#profile").select_option("plain")
     expect(page.locator("#devices-table tbody tr")).to_have_count(1)
-    expect(page.get_by_role("columnheader", name="Waiting")).to_be_hidden()
+    expect(page.get_by_role("columnheader", name="Held")).to_be_hidden()
     expect(page.locator("#estimates-legend")).not_to_contain_text("round trip")
     assert gateway.command("release", "1", "--reason", "lost its flash").returncode == 0
     expect(page.locator("#lede")).not_to_contain_text("wait for")

@@ -108,7 +108,7 @@ def test_an_own_fleet(own_fleet: Path, broker: Broker) -> None:
         assert refused.returncode == 3 and "is a fleet of boards" in refused.stderr
         here = device_run.replace("localhost:1883", f"127.0.0.1:{broker.port}")
         device = start(f"{here} --interval 1", own_fleet)
-        wait_until(lambda: second_device(own_fleet, broker)["pending"] > 1)
+        wait_until(lambda: second_device(own_fleet, broker)["held"] > 1)
         device.kill()
         device.wait(30)
         assert second_device(own_fleet, broker)["exposed"] is None

@@ -41,7 +41,7 @@ export async function deviceDetail(device, why) {
 					.map(([verdict, n]) => `${verdict} ${count(n)}`)
 					.join(", "),
 			),
-			term("waiting reports", known.pending === null ? null : count(known.pending)),
+			term("held reports", known.held === null ? null : count(known.held)),
 			term("stalled", stalled(known)),
 			term("says of itself", said.map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ")),
 			known.audit.map((entry) => term(entry.action === "release" ? "released" : "pardoned", `${ago(entry.time)} by ${entry.who}: ${entry.reason}`)),

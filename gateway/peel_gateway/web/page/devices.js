@@ -19,9 +19,9 @@ const COLUMNS = [
 	["ε spent", "num"],
 	["ε left", "num"],
 	["Note", "note"],
-	["Waiting", "num"],
+	["Held", "num"],
 ];
-const WAITING = 9; // only of profiles with verified coins
+const HELD = 9; // only of profiles with verified coins
 const wantedText = () => byId("devices-find").value.trim().toLowerCase();
 const STATES = ["", "active", "new", "silent", "sensor failing", "exposed", "stopped", "exhausted", "revoked"];
 
@@ -77,7 +77,7 @@ export class Devices {
 	#show() {
 		if (!this.items) return;
 		const wanted = wantedText();
-		setHidden(byId("devices-table").tHead.rows[0].cells[WAITING], !this.page.profile.verified);
+		setHidden(byId("devices-table").tHead.rows[0].cells[HELD], !this.page.profile.verified);
 		const found = this.items.filter(
 			(item) =>
 				item.device.includes(wanted) ||
@@ -158,7 +158,7 @@ export class Devices {
 		setText(cells[7], item.left === null || item.left === undefined ? "no limit" : short(item.left * profile.epsilon));
 		setText(cells[8], item.note);
 		cells[8].title = item.note;
-		setText(cells[WAITING], item.pending === null ? "" : count(item.pending));
-		setHidden(cells[WAITING], !profile.verified);
+		setText(cells[HELD], item.held === null ? "" : count(item.held));
+		setHidden(cells[HELD], !profile.verified);
 	}
 }
