@@ -214,6 +214,6 @@ def privacy(as_json: bool, **given: Any) -> None:
 def promise(as_json: bool) -> None:
     """Measure the harm of an omniscient insider over a liar's, reports until exposure, and honest devices exposed.
 
-    Takes about six minutes of CPU time, on all cores.
+    Takes about nine minutes of CPU time, on all cores.
     """
     _print(import_module("peel_research.promise.measure").measure(), as_json)

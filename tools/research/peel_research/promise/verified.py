@@ -19,7 +19,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["HARMONY", "HASHING", "KRR", "SILENT", "Coin", "Policy", "figures", "harm", "over_devices", "pausing"]
+__all__ = [
+    "HARMONY",
+    "HASHING",
+    "KRR",
+    "SILENT",
+    "SUPPRESSION",
+    "Coin",
+    "Policy",
+    "figures",
+    "harm",
+    "malformed_by_change",
+    "over_devices",
+    "pausing",
+]
 
 SILENT = -1
 """In a policy: send nothing more."""
@@ -37,6 +50,11 @@ class Policy:
     """The expected harm from here on, all that counted included."""
     silent: dict[int, npt.NDArray[np.float64]]
     """The harm if nothing more counts."""
+
+    @property
+    def forges(self) -> bool:
+        """Whether it ever forges a table."""
+        return any((tables > 0).any() for tables in self.plan.values())
 
 
 BATCH = 32
@@ -91,6 +109,8 @@ HASHING = Coin(8, 3, 3, Fraction(1, 3))
 """A hash maps another category to the wanted symbol with probability 1/g."""
 KRR = Coin(8, 3, 16, Fraction(3, 53), MORE_AUDITS)
 """Devices with another category say the wanted one with probability change / K."""
+SUPPRESSION = Coin(11, 3, 2, Fraction(2, 3))
+"""`HASHING` for an insider who wants any symbol but that of one category: two of three symbols are wanted."""
 
 
 def harm(coin: Coin, reports: int, group: int = 1) -> Fraction:
@@ -163,9 +183,26 @@ def over_devices() -> dict[str, float]:
     }
 
 
+def malformed_by_change(coin: Coin) -> dict[int, float]:
+    """Return the expected harm of one report from a malformed table, by how many of its entries show another symbol than the mask.
+
+    The audit finds any malformed table with the same probability. A table with `coin.change` such entries of each symbol is well-formed.
+    """
+    value = {
+        others: (coin.gain * (coin.entries - others) + coin.loss * others) / coin.entries
+        for others in range((coin.symbols - 1) * coin.change)
+    }
+    return {others: round(float(coin.unaudited * each), 4) for others, each in value.items()}
+
+
 def figures() -> dict[str, Any]:
     """Return the figures of `peel bench promise` about verified coins."""
-    coins = {"harmony_eps1": HARMONY, "krr16_eps1": KRR, "hashing5000_eps1": HASHING}
+    coins = {
+        "harmony_eps1": HARMONY,
+        "krr16_eps1": KRR,
+        "hashing5000_eps1": HASHING,
+        "suppression5000_eps1": SUPPRESSION,
+    }
     return {
         **{
             name: {"cap": round(float(coin.gain), 3)}

@@ -12,56 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from peel_core import Keyring, Profile, derive_keys, encode_many, make_profile
+from peel_core import encode_many
 from peel_core.coin_device import CoinDevice
-from peel_core.coins import challenge_root
-from peel_core.projection import search_seed
-from peel_gateway.engine.clock import Reading
-from peel_gateway.engine.engine import Engine
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_gateway.screening.decode_context import TimesFromDicts
-from peel_gateway.storage.sqlite.store import SqliteStore
+from peel_research.promise import verified_insiders
+from peel_research.promise.verified_fleet import BUCKET_SECONDS, Fleet, means, verified_profile
 
-__all__ = ["BUCKET_SECONDS", "Fleet", "figures", "honest", "malicious_gateway_excess"]
+__all__ = ["figures", "honest", "malicious_gateway_excess"]
 
-_FLEET = "promise"
-_MASTER = b"p" * 32
-_START = 1_700_000_000.0
-BUCKET_SECONDS = 300
 _PER_BUCKET = 24
 _LOST = 0.05
 """The part of payloads that the network loses, in each direction; another part comes twice."""
-
-
-def _profile() -> Profile:
-    seed, _ = search_seed(48, 4)
-    attributes = [{"name": f"a{i}", "kind": "mean", "low": -1, "high": 1} for i in range(4)]
-    head = {"name": "promise", "epsilon": 1, "seed": seed, "quota": 600, "period": 3600}
-    return make_profile({**head, "verify": True, "offline": 360, "bucket": BUCKET_SECONDS, "attribute": attributes})
-
-
-class Fleet(TimesFromDicts):
-    """Devices, their keys, and an engine with a clock that the test sets."""
-
-    def __init__(self, folder: Path, devices: int, profile: Profile | None = None) -> None:
-        self.profile = profile or _profile()
-        ids = np.arange(1, devices + 1, dtype=np.uint32)
-        self.keys = derive_keys(_MASTER, _FLEET, ids, 1, bytes(16))
-        root = challenge_root(_MASTER, _FLEET)
-        self.keyring = Keyring((self.profile,), ids, 1, np.zeros(devices, np.int32), self.keys, challenge_root=root)
-        self.revoked: frozenset[int] = frozenset()
-        self.enrolled = dict.fromkeys(ids.tolist(), _START)
-        self.issued = {}
-        self.now = _START
-        self.file = folder / "promise.sqlite"
-        self.start()
-
-    def start(self) -> None:
-        """Open the database and begin to work, as a gateway does."""
-        self.store = SqliteStore(self.file, bucket_seconds=BUCKET_SECONDS)
-        self.engine = Engine(self.store, clock=lambda: Reading(round(self.now * 1000), 1, round(self.now * 1000)))
-        self.engine.load(self)
 
 
 @dataclass
@@ -99,7 +61,7 @@ def honest(reports: int, devices: int = 200, seed: int = 1) -> dict[str, int]:
     """Let honest devices report through a network that loses, repeats and reorders. Return counts of reports and exposed devices."""
     chance = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
-        fleet = Fleet(Path(folder), devices)
+        fleet = Fleet(Path(folder), devices, verified_profile(means(4)))
         fleet_devices = [
             _Honest(CoinDevice(fleet.profile, at + 1, fleet.keys.of([at]), random=chance.bytes), {})
             for at in range(devices)
@@ -159,5 +121,9 @@ def _excess(keep: int, change: int, symbols: int) -> Fraction:
 
 
 def figures(reports: int) -> dict[str, Any]:
-    """Return the figures of verified coins that are measured on the engine, or enumerated."""
-    return {**honest(reports), "malicious_gateway_excess": malicious_gateway_excess()}
+    """Return the figures of verified coins that are measured on the engine, or enumerated. `reports` are those of honest devices."""
+    return {
+        **honest(reports),
+        "malicious_gateway_excess": malicious_gateway_excess(),
+        **verified_insiders.figures(),
+    }
