@@ -138,19 +138,44 @@ class CoinDevice:
         if receipt.era[::-1] < self.era[::-1]:
             return receipt
         if receipt.era != self.era:
-            self.era = receipt.era
-            self._batches = [batch for batch in self._batches if not batch.audit]
+            self.era, self._opened = receipt.era, 0
             self._challenges.clear()
-        for batch in self._batches:
-            if not batch.audit and batch.first == receipt.audit_first:
-                batch.audit = receipt.audit
-        self._batches = [batch for batch in self._batches if batch.audit or batch.first > receipt.approved]
-        self._approved, self._opened = receipt.approved, receipt.opened
-        if receipt.challenge:
-            asked = [n for first, last in receipt.challenge for n in range(first, last + 1) if self._reported.get(n)]
-            self._challenges.setdefault(receipt.opened + 1, _Challenge(receipt.challenge_seed, asked))
+            self._void(lambda batch: batch.audit != 0)
+        self._approve(receipt.approved)
+        waiting = self._unapproved
+        if waiting is not None and not waiting.audit and waiting.first == receipt.audit_first:
+            waiting.audit = receipt.audit if receipt.audit.bit_count() == self.profile.audits else 0
+        self._opened = max(self._opened, receipt.opened)
         self._forget_opened()
+        if receipt.challenge and receipt.opened == self._opened and not self._challenges:
+            asked = [n for first, last in receipt.challenge for n in range(first, last + 1) if self._reported.get(n)]
+            self._challenges[receipt.opened + 1] = _Challenge(receipt.challenge_seed, asked)
         return receipt
+
+    @property
+    def _unapproved(self) -> _Batch | None:
+        """The batch that waits for its audit or its approval."""
+        newest = self._batches[-1] if self._batches else None
+        return newest if newest is not None and newest.first > self._approved else None
+
+    def _approve(self, approved: int) -> None:
+        """Approve the batch that waits. Any other number says that the gateway has dropped all batches up to it."""
+        if approved <= self._approved:
+            return
+        waiting = self._unapproved
+        passed = waiting is not None and waiting.audit and waiting.first == approved
+        self._approved = approved
+        if not passed:
+            self._void(lambda batch: batch.first <= approved)
+
+    def _void(self, which: Callable[[_Batch], bool]) -> None:
+        """Forget batches, and the reports under their numbers: their coins are never opened."""
+        self._batches = [batch for batch in self._batches if not which(batch)]
+        alive = {number for batch in self._batches for number in batch.numbers}
+        self._reported = {number: coin for number, coin in self._reported.items() if number in alive}
+        for challenge in self._challenges.values():
+            challenge.numbers = [number for number in challenge.numbers if number in alive]
+            challenge.frames, challenge.outcomes = [], []
 
     @property
     def unopened(self) -> int:

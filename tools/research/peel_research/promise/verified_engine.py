@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Honest devices with verified coins on the real engine, and what a malicious gateway can learn, by enumeration."""
+"""Honest devices with verified coins on the real engine, what a malicious gateway learns from a coin, and all figures of both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peel_core import encode_many
 from peel_core.coin_device import CoinDevice
 from peel_gateway.model.messages import Message
 from peel_gateway.model.verdict import Verdict
-from peel_research.promise import verified_insiders
+from peel_research.promise import verified_gateway, verified_insiders
 from peel_research.promise.verified_fleet import BUCKET_SECONDS, Fleet, means, verified_profile
 
 __all__ = ["figures", "honest", "malicious_gateway_excess"]
@@ -95,6 +95,8 @@ def malicious_gateway_excess(
 ) -> float:
     """Return how far the likelihood ratio of all that a gateway sees of a report exceeds the odds, at most, by enumeration.
 
+    This is about the coin alone, of any size. `verified_gateway` plays against a device with a small one.
+
     Coins are given as keep, change and symbols. For each answer and each outcome that the gateway may pick, the pairs of mask and shift
     are counted that give a masked answer and an opened outcome. The ratio of two counts is the likelihood ratio.
     """
@@ -122,8 +124,10 @@ def _excess(keep: int, change: int, symbols: int) -> Fraction:
 
 def figures(reports: int) -> dict[str, Any]:
     """Return the figures of verified coins that are measured on the engine, or enumerated. `reports` are those of honest devices."""
+    explored = verified_gateway.figures()
     return {
         **honest(reports),
-        "malicious_gateway_excess": malicious_gateway_excess(),
+        "malicious_gateway_excess": max(malicious_gateway_excess(), explored["malicious_gateway_excess"]),
+        "malicious_gateway_states": explored["malicious_gateway_states"],
         **verified_insiders.figures(),
     }
