@@ -11,15 +11,17 @@ from typing import Any
 
 from peel_research.lab import cells
 from peel_research.lab.attacks import LAB_ATTACKS
+from peel_research.lab.overheads import guarantees
 from peel_research.lab.words import Section, sections, summary
 
-__all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_run", "lab_section"]
+__all__ = ["FIGURES", "LEFT_OUT", "lab_attacks", "lab_run", "lab_section", "verified_costs"]
 
 FIGURES = Path(__file__).resolve().parents[1] / "lab.json"
+_MEASURED = FIGURES.with_name("figures.json")
 #: Tables that the documents leave to lab.html and lab.json. `lab_attacks` has one row per attack instead of the first four.
 LEFT_OUT = frozenset(
     {"not_exposed", "exposed", "layers", "attacks", "recovery", "formulas", "data"}
-    | {"residual", "wire", "rivals", "ratios", "accuracy"}
+    | {"residual", "wire", "rivals", "ratios", "accuracy", "verified", "guarantees"}
 )
 
 
@@ -67,6 +69,16 @@ def lab_attacks(kind: str) -> str:
             for name, found in _by_attack(exposable=True).items()
         ]  # fmt: skip
     return _table(header, rows)
+
+
+def verified_costs() -> str:
+    """Return what a report costs with schemes whose coins cannot be biased: bytes, cycles and guarantee."""
+    device = json.loads(_MEASURED.read_text(encoding="utf-8"))["device"]["figures"]
+    rows = [
+        [name, f"{size:,.0f}", "-" if cycles is None else f"{cycles:,}", guarantee]
+        for name, size, cycles, guarantee in guarantees(device)
+    ]
+    return _table(["scheme", "bytes", "cycles", "a device that biases its answer"], rows)
 
 
 def _by_attack(*, exposable: bool) -> dict[str, list[Mapping[str, Any]]]:

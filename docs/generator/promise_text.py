@@ -20,6 +20,9 @@ __all__ = [
     "one_attribute_table",
     "picking_table",
     "promise_sentence",
+    "verified_bounds_table",
+    "verified_insiders_table",
+    "verified_tables_sentence",
 ]
 
 FIGURES = Path(__file__).resolve().parents[1] / "promise.json"
@@ -154,3 +157,53 @@ def _exposures(figures: Mapping[str, Any]) -> Iterator[str]:
     yield "|---|---|"
     for name, reports in figures["reports_until_exposed"].items():
         yield f"| {name.replace('_', ' ')} | {'not within 30,000' if reports is None else f'{reports:,}'} |"
+
+
+_VERIFIED_ROWS = {
+    "one target number per batch (the worst case)": ("harmony_eps1", "n"),
+    "all in one time bucket": ("harmony_eps1", "bucket_n"),
+    "the first row with 4 audits": ("harmony_eps1_4_audits", "n"),
+    "hashed categories that are pushed, one per batch": ("hashing5000_eps1", "n"),
+    "a hashed category that is kept from being said, one per batch": ("suppression5000_eps1", "n"),
+    "kRR of 16 (16 audits), one per batch": ("krr16_eps1", "n"),
+}
+_VERIFIED_LENGTHS = (1, 5, 20, 100)
+
+
+def verified_bounds_table() -> str:
+    """Return the best expected harm against verified coins over a liar's, per coin and number of reports."""
+    lines = [
+        "| reports about the target | cap | " + " | ".join(map(str, _VERIFIED_LENGTHS)) + " |",
+        "|---" * (2 + len(_VERIFIED_LENGTHS)) + "|",
+    ]
+    for name, (coin, prefix) in _VERIFIED_ROWS.items():
+        row = _figures()["verified"][coin]
+        cells = [f"{row[f'{prefix}{n}']:.3f}" for n in _VERIFIED_LENGTHS]
+        lines.append(f"| {name} | {row['cap']:.1f} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def verified_insiders_table() -> str:
+    """Return the exact harm of each strategy against verified coins, and that of its replay on the engine."""
+    lines = [
+        "| strategy | what it does | reports | exact | replayed | exposed | after |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in _figures()["verified"]["insiders"].items():
+        after = "" if row["exposed_after"] is None else f"{row['exposed_after']:.1f}"
+        lines.append(
+            f"| {name.replace('_', ' ')} | {row['sentence']} | {row['reports']} | {row['exact']:.3f} "
+            f"| {row['replayed']:.2f} ± {row['standard_error']:.2f} | {row['exposed']:.0%} | {after} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def verified_tables_sentence() -> str:
+    """Return the harm of one report from a malformed table, by how many of its outcomes differ from the mask."""
+    by_change = _figures()["verified"]["malformed_table_by_changed_entries"]
+    listed = ", ".join(f"{value:.2f} with {others}" for others, value in by_change.items())
+    text = (
+        f"A malformed table that always shows the wanted outcome is the best one: a single report does {listed} of its 11 outcomes "
+        "changed, times a liar's harm. The audit finds all of them alike."
+    )
+    return "\n".join(wrap(text, 118)) + "\n"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from docs.generator.blocks import Source
 from docs.generator.design_text import projection_table
 from docs.generator.figures.sections import figures_section
-from docs.generator.lab_text import lab_attacks, lab_run, lab_section
+from docs.generator.lab_text import lab_attacks, lab_run, lab_section, verified_costs
 from docs.generator.plan_text import plan_text
 from docs.generator.promise_text import (
     exposure_table,
@@ -17,6 +17,9 @@ from docs.generator.promise_text import (
     one_attribute_table,
     picking_table,
     promise_sentence,
+    verified_bounds_table,
+    verified_insiders_table,
+    verified_tables_sentence,
 )
 from docs.generator.reference_text import (
     architecture_table,
@@ -51,9 +54,13 @@ SOURCES: dict[str, Source] = {
     "promise-mixed-picking": mixed_picking_sentence,
     "promise-one-attribute": one_attribute_table,
     "promise-picking": picking_table,
+    "promise-verified": verified_bounds_table,
+    "promise-verified-insiders": verified_insiders_table,
+    "promise-verified-tables": verified_tables_sentence,
     "settings": markdown_table,
     "states": state_table,
     "verdicts": verdict_table,
+    "verified-costs": verified_costs,
 }
 
 FILES: dict[str, Source] = {"gateway/gateway.sample.toml": sample_toml}

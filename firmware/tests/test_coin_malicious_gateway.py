@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a malicious gateway learns about one answer from the firmware: the odds, exactly, whatever it sends.
+"""A malicious gateway learns the odds of one answer from the firmware, and no more.
 
 `peel_research.promise.verified_gateway` explores and counts. The device is the application with its files in memory.
 """

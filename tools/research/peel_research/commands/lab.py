@@ -45,6 +45,7 @@ def tables(path: Path | None, columns: str | None, out: Path | None, quick: bool
     (c) costs of defences on a device
     (d) error with and without PEEL, mechanism by mechanism
     (e) the most harm of an omniscient insider
+    (f) insiders against verified coins, on the real engine
     """
     from peel_research.lab.data import load_data  # here, because --help must not load numpy
     from peel_research.lab.tables import Lab

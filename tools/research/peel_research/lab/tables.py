@@ -20,6 +20,7 @@ from peel_research.lab.overheads import overheads
 from peel_research.lab.paper import exposures, wire
 from peel_research.lab.ratios import ratios
 from peel_research.lab.spread import Spread
+from peel_research.promise import verified_insiders
 
 __all__ = ["Lab", "Progress"]
 
@@ -28,7 +29,16 @@ Progress = Callable[[str], None]
 
 _EPSILON = 1.0
 _WIRE_SIZES = (8, 16, 64, 252)
-_OTHER_TABLES = ("what the paper's encoder exposes", "ratio estimates", "accuracy", "overheads", "the adaptive insider")
+_OTHER_TABLES = (
+    "what the paper's encoder exposes",
+    "ratio estimates",
+    "accuracy",
+    "overheads",
+    "the adaptive insider",
+    "insiders against verified coins",
+)
+_GAMES, _QUICK_GAMES = 1000, 50
+"""Insiders that play each strategy against verified coins."""
 
 
 class Lab:
@@ -57,6 +67,8 @@ class Lab:
         costs = overheads(quick)
         progress(_OTHER_TABLES[4])
         insiders = insider_table(_EPSILON, data.k, len(data.categories), quick=quick)
+        progress(_OTHER_TABLES[5])
+        verified = verified_insiders.figures(_QUICK_GAMES if quick else _GAMES)
         figures = {
             **_headline(attacks, insiders),
             "ratio_estimates": [asdict(row) for row in estimated],
@@ -65,6 +77,7 @@ class Lab:
             "attacks": [_attack(row) for row in attacks.rows],
             "scores": {name: asdict(scores) for name, scores in attacks.scores.items()},
             "insider": [asdict(row) for row in insiders],
+            "verified": verified["insiders"],
             "paper": claims,
             "data": data.facts(),
             "run": _run(attacks, quick, time.monotonic() - started),

@@ -57,7 +57,8 @@ def sections(figures: Figures) -> list[Section]:
         _not_exposed, _exposed, _by_layer, _scores, _attacks, _insider, _ratios, _recovery, _rivals, _claims, _residual, _wire, _accuracy,
         _overheads, _formulas, _dropped,
     )  # fmt: skip
-    return [make(figures) for make in makers]
+    newer = [_verified, _guarantees] if "verified" in figures else []  # a stored run may be older
+    return [make(figures) for make in (*makers, *newer)]
 
 
 # ---- (b) attacks ----
@@ -207,6 +208,25 @@ def _sizes(figures: Figures) -> str:
     sizes = {row["mechanism"]: row["k"] for row in figures["insider"]}
     attributes = f"{sizes['harmony']} attribute{'s' if sizes['harmony'] > 1 else ''}"
     return f"{attributes} and {sizes['krr']} categories"
+
+
+def _verified(figures: Figures) -> Section:
+    rows = [
+        (
+            name.replace("_", " "), row["sentence"], str(row["reports"]), cells.plain(row["exact"], 3), cells.plain(row["replayed"]),
+            cells.plain(row["standard_error"]), cells.share(row["exposed"]), cells.plain(row["exposed_after"], 1),
+        )
+        for name, row in figures["verified"].items()
+    ]  # fmt: skip
+    return Section(
+        "verified",
+        "(f) Insiders against verified coins",
+        "Harm relative to a liar's over so many reports about the target, at odds 8:3. Exact is the expected harm. Replayed is the mean of "
+        "games on the real engine, with its standard error. Exposed are the insiders that the gateway exposed, after so many counted "
+        "reports on average; the others fell silent, stalled, or had nothing to hide.",
+        ("insider", "what is done", "reports", "exact", "replayed", "standard error", "exposed", "after"),
+        rows,
+    )
 
 
 # ---- (a) ratios ----
@@ -388,6 +408,19 @@ def _overheads(figures: Figures) -> Section:
         ("scheme", "bits", "printed", "ms here", "ms printed", "cycles", "note"),
         rows,
         plot="overheads",
+    )
+
+
+def _guarantees(figures: Figures) -> Section:
+    return Section(
+        "guarantees",
+        "(c) Costs and guarantees against devices that bias their answers",
+        "All that a device sends and computes for a report. Guarantees of other schemes are as in their papers.",
+        ("scheme", "bytes", "cycles", "guarantee"),
+        [
+            (row["scheme"], f"{row['bits'] / 8:,.0f}", f"{row['cycles']:,}" if row["cycles"] else "-", row["guarantee"])
+            for row in figures["overheads"]
+        ],
     )
 
 

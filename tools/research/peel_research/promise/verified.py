@@ -199,6 +199,7 @@ def figures() -> dict[str, Any]:
     """Return the figures of `peel bench promise` about verified coins."""
     coins = {
         "harmony_eps1": HARMONY,
+        "harmony_eps1_4_audits": replace(HARMONY, audits=4),
         "krr16_eps1": KRR,
         "hashing5000_eps1": HASHING,
         "suppression5000_eps1": SUPPRESSION,

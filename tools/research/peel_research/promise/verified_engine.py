@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -129,5 +130,5 @@ def figures(reports: int) -> dict[str, Any]:
         **honest(reports),
         "malicious_gateway_excess": max(malicious_gateway_excess(), explored["malicious_gateway_excess"]),
         "malicious_gateway_states": explored["malicious_gateway_states"],
-        **verified_insiders.figures(),
+        **verified_insiders.figures(on_progress=lambda line: print(line, file=sys.stderr)),
     }

@@ -16,6 +16,7 @@ from peel_core.projection import search_seed
 from peel_gateway.engine.clock import Reading
 from peel_gateway.engine.engine import Engine
 from peel_gateway.screening.decode_context import TimesFromDicts
+from peel_gateway.storage.sql.transaction import SqlTransaction
 from peel_gateway.storage.sqlite.store import SqliteStore
 
 __all__ = ["BUCKET_SECONDS", "Fleet", "means", "verified_profile"]
@@ -24,6 +25,7 @@ _FLEET = "promise"
 _MASTER = b"p" * 32
 _START = 1_700_000_000.0
 BUCKET_SECONDS = 300
+_ERA_SALT = 7
 
 
 def verified_profile(attributes: Sequence[dict[str, Any]], *, quota: int = 600, offline: int = 360) -> Profile:
@@ -61,7 +63,19 @@ class Fleet(TimesFromDicts):
         return Reading(round(self.now * 1000), 1, round(self.now * 1000))
 
     def start(self) -> None:
-        """Open the database and begin to work, as a gateway does."""
+        """Open the database and begin to work, as a gateway does. A new or restored database begins an era.
+
+        The random half of the era is set to a fixed number, so that all audits and challenges are the same in every run.
+        """
+        self._open()
+        self.engine.process([])
+        with self.store.begin() as transaction:
+            assert isinstance(transaction, SqlTransaction)
+            transaction._set_meta({"era_salt": _ERA_SALT})
+        self.store.close()
+        self._open()
+
+    def _open(self) -> None:
         self.store = SqliteStore(self.file, bucket_seconds=BUCKET_SECONDS)
         self.engine = Engine(self.store, clock=self.clock)
         self.engine.load(self)

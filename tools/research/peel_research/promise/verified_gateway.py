@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
 """A malicious gateway against the real code of a device with verified coins: what it learns about one answer, exactly.
 
-`explore` lets the gateway send receipts in any order, from a menu: three audits of each of two batches, one of a wrong size; approvals
-of both, and of a batch that never was; two challenges of the reported number, before and after the report; counts of opened challenges
-that fit or do not; each in two eras. Old receipts come again, because each may come at any time. The device may be started again, and may
-get a fresh bundle. The gateway may stop after each step.
+`explore` lets the gateway send receipts in any order, each in two eras, from a menu:
+
+- three audits of each of two batches, one of a wrong size,
+- approvals of both batches, and of one that never was,
+- two challenges of the reported number, before and after the report,
+- counts of opened challenges that fit or do not.
+
+Old receipts come again, because each may come at any time. The device may be started again, and may get a fresh bundle. The gateway may
+stop after each step.
 
 A gateway that adapts gains nothing over that: given all that it has seen, the receipts that it sent are fixed. So the likelihood of what
 it sees under an adaptive play is the likelihood under some fixed list of receipts. All lists up to a length are explored, from the first
@@ -234,7 +239,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class Explored:
-    """What a malicious gateway can reach."""
+    """The states that a malicious gateway can reach, and its views in them."""
 
     states: int
     sights: dict[tuple[int, frozenset[int], bool], tuple[Step, ...]]

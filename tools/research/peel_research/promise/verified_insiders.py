@@ -10,9 +10,8 @@ Figures that were read before an insider was caught count as harm: `_Replaying` 
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import sqrt
@@ -415,14 +414,14 @@ class _Replaying:
                 player.read_shown += answer in target.wanted
 
 
-def figures(games: int = GAMES, seed: int = 1) -> dict[str, Any]:
-    """Return the figures of all strategies, with progress on standard error.
+def figures(games: int = GAMES, seed: int = 1, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
+    """Return the figures of all strategies.
 
     A strategy that a part of the fleet plays has a fleet of twice as many devices as others have games.
     """
     found: dict[str, Any] = {}
     for place, insider in enumerate(STRATEGIES, 1):
-        print(f"insiders against verified coins: {place} of {len(STRATEGIES)}, {insider.name}", file=sys.stderr)
+        on_progress(f"insiders against verified coins: {place} of {len(STRATEGIES)}, {insider.name}")
         insiders = games if insider.share == 1 else round(2 * games * insider.share)
         played = replay(insider, insiders, seed)
         found[insider.name] = {

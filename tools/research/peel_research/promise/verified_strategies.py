@@ -38,7 +38,7 @@ class Unwanted(enum.Enum):
 
 
 SecondChance = Callable[[Fleet, Sequence[int]], None]
-"""What the operator does, once, with the devices that were stopped by an audit."""
+"""An action of the operator on the devices that an audit has stopped. It happens once."""
 
 
 def _restore(fleet: Fleet, devices: Sequence[int]) -> None:

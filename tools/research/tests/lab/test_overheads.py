@@ -53,6 +53,18 @@ def test_times_are_measured_and_in_the_order_that_they_must_have(rows: dict[str,
     )
 
 
+def test_verified_coins_cost_less_than_protocols_with_public_keys(rows: dict[str, OverheadRow]) -> None:
+    ours = rows["Peel, verified coins"]
+    made = profile(252, verify=True)
+    frame, opening = made.frame_bytes, 24 + made.opening_bytes
+    assert opening == 118
+    assert ours.bits == round(8 * (frame + opening + (24 + 512 + 24 + 16 * 8) / 24))
+    for name in ("VGRR", "Secure OLH"):
+        assert rows[name].bits > 20 * ours.bits
+        assert (rows[name].ms or 0) > 5 * (ours.ms or 1)
+    assert {row.guarantee for row in rows.values() if row.scheme in ("VGRR", "Secure OLH")} != {"none about coins"}
+
+
 def test_a_private_key_costs_more_than_a_public_one() -> None:
     costs = library_ms(True, plain_ms(True)[Primitive.HASH])
     assert costs[Primitive.RSA] > 3 * costs[Primitive.RSA_PUBLIC]

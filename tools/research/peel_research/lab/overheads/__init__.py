@@ -5,11 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from peel_research.lab.overheads.primitives import PAPER_MS, MissingError, Primitive, library_ms, pico_cycles, plain_ms
+from peel_research.lab.overheads.primitives import (
+    PAPER_MS,
+    MissingError,
+    Primitive,
+    cycles_of,
+    library_ms,
+    pico_cycles,
+    plain_ms,
+)
 from peel_research.lab.overheads.schemes import SCHEMES, SIZES, Scheme, Sizes
 
-__all__ = ["OverheadRow", "overheads"]
+__all__ = ["OverheadRow", "guarantees", "overheads"]
+
+
+_COMPARED = ("VGRR", "Secure OLH", "OT-HCMS", "Peel, this project, k = 16", "Peel, verified coins, k = 16")
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,8 @@ class OverheadRow:
     cycles: int | None
     """On an emulated Pico; None in a quick run, and where MicroPython's build lacks a primitive."""
     sizes: str
+    guarantee: str
+    """The protection against a device that biases its answer; of other schemes, by their papers."""
     note: str
     """Disagreements between printed figures and formula, and other remarks."""
 
@@ -44,6 +58,17 @@ def overheads(quick: bool) -> list[OverheadRow]:
     cycles, cycles_note = (None, "") if quick else _attempted(pico_cycles)
     notes = [text for text in (ms_note, cycles_note) if text]
     return [_row(scheme, SIZES, ms | (others or {}), cycles, notes) for scheme in SCHEMES]
+
+
+def guarantees(device: Mapping[str, Any]) -> list[tuple[str, float, int | None, str]]:
+    """Return schemes whose coins cannot be biased, and ours: bytes, cycles and guarantee, from the output of ``peel bench device``."""
+    cycles = cycles_of(device)
+    return [
+        (scheme.name, scheme.bits(SIZES) / 8, None if spent is None else int(spent), scheme.guarantee)
+        for scheme in SCHEMES
+        if scheme.name in _COMPARED
+        for spent in [_total(scheme.operations(SIZES), cycles)]
+    ]
 
 
 def _attempted(measure: Callable[[], dict[Primitive, float]]) -> tuple[dict[Primitive, float] | None, str]:
@@ -76,6 +101,7 @@ def _row(
         ms=_rounded(_total(counts, ms), 5),
         cycles=None if spent is None else int(spent),
         sizes=_stated(sizes),
+        guarantee=scheme.guarantee,
         note="; ".join([*_disagreements(scheme, sizes), *([scheme.note] if scheme.note else []), *notes]),
     )
 

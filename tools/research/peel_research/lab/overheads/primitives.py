@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from peel_core import derive_keys, encode_many, make_profile
+from peel_core.coins import BATCH_NUMBERS, coin_names, coin_roots, coin_seeds, open_coins
 
-__all__ = ["PAPER_MS", "MissingError", "Primitive", "library_ms", "pico_cycles", "plain_ms", "profile"]
+__all__ = ["PAPER_MS", "MissingError", "Primitive", "cycles_of", "library_ms", "pico_cycles", "plain_ms", "profile"]
 
 _MESSAGE = bytes(71)
 """As long as the sealed part and header of a report with k = 252: what others would encrypt or hash."""
@@ -56,6 +57,7 @@ class Primitive(enum.Enum):
     PROJECTION = "the paper's projection, k = 252"
     REPORT = "whole report of ours, k = 252"
     SMALL_REPORT = "whole report of ours, k = 16"
+    COIN = "verified coin of ours, odds 8:3, with its share of audited tables"
 
 
 PAPER_MS: Mapping[Primitive, float] = {
@@ -102,11 +104,16 @@ def pico_cycles() -> dict[Primitive, float]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise MissingError(f"no cycles: {(done.stderr.strip() or 'peel bench device failed').splitlines()[-1]}")
-    figures = json.loads(done.stdout.splitlines()[-1])
+    return cycles_of(json.loads(done.stdout.splitlines()[-1]))
+
+
+def cycles_of(figures: Mapping[str, Any]) -> dict[Primitive, float]:
+    """Return cycles from the output of ``peel bench device``."""
     rivals = figures["rivals"]
     return {
         Primitive.REPORT: figures["k252"]["cycles"],
         Primitive.SMALL_REPORT: figures["k16"]["cycles"],
+        Primitive.COIN: figures["verified"]["cycles"],
         Primitive.AES: rivals["aes128_cbc"]["cycles"],
         Primitive.HASH: rivals["sha256"]["cycles"],
         Primitive.ECC: rivals["ecc_p256"]["cycles"],
@@ -125,10 +132,11 @@ def _best(run: Callable[[], int], repeats: int) -> float:
     return min(times) / 1e6
 
 
-def profile(k: int) -> Any:
-    """A Harmony profile with k attributes."""
+def profile(k: int, *, verify: bool = False) -> Any:
+    """Return a Harmony profile with k attributes."""
     attributes = [{"name": f"a{i}", "kind": "mean", "low": 0, "high": 1} for i in range(k)]
-    table = {"name": "overheads", "epsilon": 1, "verify": False, "seed": 1, "quota": 1, "period": 1}
+    table: dict[str, Any] = {"name": "overheads", "epsilon": 1, "verify": verify, "seed": 1, "quota": 1, "period": 1}
+    table |= {"offline": 60, "bucket": 60} if verify else {}
     return make_profile({**table, "width": max(48, k), "attribute": attributes})
 
 
@@ -161,6 +169,7 @@ def _plain() -> dict[Primitive, Callable[[], int]]:
         Primitive.PROJECTION: projected,
         Primitive.REPORT: _reporting(_K),
         Primitive.SMALL_REPORT: _reporting(_SMALL_K),
+        Primitive.COIN: _coins,
     }
 
 
@@ -175,6 +184,20 @@ def _reporting(k: int) -> Callable[[], int]:
         return count
 
     return reported
+
+
+def _coins() -> int:
+    """Make the tables of some batches, and open one outcome of each table that the audits leave."""
+    made = profile(_SMALL_K, verify=True)
+    (block,) = made.blocks
+    count = 20 * BATCH_NUMBERS
+    numbers = np.arange(1, count + 1)
+    names = coin_names(made.id, np.ones(count, np.uint32), numbers, block.keep, block.change, block.outcomes)
+    seeds = coin_seeds(np.zeros((count, 16), np.uint8), numbers)
+    reports = count * (BATCH_NUMBERS - made.audits) // BATCH_NUMBERS
+    coin_roots(names, seeds)
+    open_coins(names[:reports], seeds[:reports], numbers[:reports] % block.odds.total, made.opening_bytes)
+    return int(reports)
 
 
 def _from_library() -> dict[Primitive, Callable[[], int]]:
