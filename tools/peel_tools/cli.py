@@ -27,6 +27,10 @@ _COMMANDS = {
     "profile": ("peel_tools.commands.profile:profile", "Make, check and show profiles."),
     "fleet": ("peel_tools.cli:fleet", "Register, provision and revoke devices."),
     "gateway": ("peel_gateway.commands.gateway:gateway", "Run the gateway; query its estimates and exposures."),
+    "check-evidence": (
+        "peel_gateway.commands.evidence:check_evidence",
+        "Recompute the verdict of an exposure from a file of `peel gateway exposures --evidence`, and print the proof.",
+    ),
     "simulate": (
         "peel_tools.commands.simulate:simulate",
         "Run a simulated fleet, attackers included, against a broker.",

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from peel_gateway.commands.evidence import write_evidence
 from peel_gateway.commands.shared import explained, given_as_query, opened, warn_of_accident, yes_or_no
 from peel_gateway.estimation.estimate import Choice
 from peel_gateway.fleet.claims import load_claims
@@ -36,6 +37,9 @@ from peel_gateway.settings.reading import config_option
 from peel_gateway.storage.choice import open_archive
 
 __all__ = ["change", "devices", "estimates", "export", "exposures", "quarantine", "show_known_devices"]
+
+_LONGEST_BYTES = 64
+"""Hexadecimal digits in a table of exposures. Longer ones are cut; `--json` has them."""
 
 
 @click.command()
@@ -266,7 +270,7 @@ def _list_reports(query: type[ReportQuery], config: Path | None, as_json: bool, 
 
 
 def _report_row(row: Report) -> list[Any]:
-    evidence = " ".join(f"{key}={value}" for key, value in row["evidence"].items())
+    evidence = " ".join(f"{key}={_shortened(str(value))}" for key, value in row["evidence"].items())
     return [
         *(row[key] for key in ("id", "received", "verdict", "device", "number", "profile")),
         len(row["raw"]) // 2,
@@ -274,13 +278,39 @@ def _report_row(row: Report) -> list[Any]:
     ]
 
 
+def _shortened(value: str) -> str:
+    """Return a value without the rest of long hexadecimal bytes."""
+    return f"{value[:32]}…" if len(value) > _LONGEST_BYTES and value.isalnum() else value
+
+
 @click.command()
 @config_option
 @json_option
 @_page_options
-def exposures(config: Path | None, as_json: bool, **given: object) -> None:
-    """List reports for which a device is to blame, newest first, with the evidence."""
-    _list_reports(ExposureQuery, config, as_json, **given)
+@click.option(
+    "--evidence", type=int, metavar="ID", help="Write the evidence of this exposure, for peel check-evidence."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The new file for --evidence.  [default: exposure-ID.json]",
+)
+def exposures(config: Path | None, as_json: bool, evidence: int | None, out: Path | None, **given: object) -> None:
+    """List reports for which a device is to blame, newest first, with the evidence.
+
+    With --evidence, write a private file that recomputes one verdict away from the gateway. It may have a key of the device, and says so.
+    """
+    if evidence is None:
+        _list_reports(ExposureQuery, config, as_json, **given)
+        return
+    with opened(config) as (settings, archive, snapshot):
+        written = write_evidence(settings, archive, snapshot, evidence, out)
+    if as_json:
+        print_json(written)
+    else:
+        click.echo(
+            f"{written['file']}: device {written['device']}, verdict {written['verdict']}\n{written['gives_away']}"
+        )
 
 
 @click.command()

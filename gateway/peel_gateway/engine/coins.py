@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -227,6 +228,11 @@ class VerifiedCoins:
         self._hear = hear
         self._counted: list[tuple[Ints, Records]] = []
         self._ready = np.zeros(0, np.int64)
+        self._contradictions: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def contradicted(self, device: int, number: int) -> dict[str, Any]:
+        """Return what a message of this transaction contradicts, given by the number in its header, as evidence."""
+        return self._contradictions.get((device, number), {})
 
     def write(self) -> None:
         """Store all changes."""
@@ -314,6 +320,9 @@ class VerifiedCoins:
             given = seeds[profile.audits * each : profile.audits * (each + 1)]
             if not answers_another_audit(names, roots[each], given):
                 verdicts[asked[each]] = Verdict.COIN
+                audit = int(batches.records["audit"][batches.ends[at[asked[each]]] - 1])
+                evidence = {"audit": audit, "roots": roots[each].tobytes().hex()}
+                self._contradictions[int(devices[each]), int(begin[each])] = evidence
         own = place[at[asked[fits]]]
         table.approved[own] = begin[fits]
         table.asked[own] = np.where(table.challenge[own] == b"", 0, table.asked[own])
@@ -345,6 +354,9 @@ class VerifiedCoins:
         outcomes = verify_openings(np.ascontiguousarray(records["root"][found]), names, indices, bodies)
         right = outcomes >= 0
         verdicts[asked[~right]] = Verdict.COIN
+        for each in np.flatnonzero(~right).tolist():
+            evidence = {"root": records["root"][found[each]].tobytes().hex(), "challenge": seeds[each].tobytes().hex()}
+            self._contradictions[int(opened.device[rows[asked[each]]]), int(number[asked[each]])] = evidence
         records["outcome"][found[right]] = outcomes[right]
         group.changed[at[asked[right]]] = True
         self._advance_group(group)

@@ -19,6 +19,7 @@ from peel_gateway.engine.clock import Reading, advance, read_clock
 from peel_gateway.engine.coins import CoinCache, VerifiedCoins, coin_receipts, due_span
 from peel_gateway.logs import Log
 from peel_gateway.model.coins import CoinTable, Records
+from peel_gateway.model.exposure import Exposure
 from peel_gateway.model.gateway_time import GatewayTime
 from peel_gateway.model.messages import Message, MessageBatch, Senders
 from peel_gateway.model.tables import Aged, DeviceIds, DeviceStates, LogTable, Slots
@@ -446,7 +447,9 @@ class _Turn:
         prechecked = precheck(batch, cache, self._policy, moment, most_pieces=most_pieces)
         judgement = judge(prechecked, self._transaction.find(prechecked.questions))
         self._refuse_bypass(judgement.effects.log)
-        written = self._transaction.write(judgement.effects)
+        written = self._transaction.write(
+            replace(judgement.effects, exposures=[self._explained(each) for each in judgement.effects.exposures])
+        )
         cache.apply(judgement.change, written.left, self._transaction.generation)
         self._counts.update(judgement.effects.counts)
         self._exposed += judgement.exposed_devices
@@ -458,6 +461,13 @@ class _Turn:
         return judgement.held[~np.isin(judgement.held["device"], judgement.effects.withdrawn)]
 
     # ---- verified coins ----
+
+    def _explained(self, exposure: Exposure) -> Exposure:
+        """Add what a message of verified coins contradicts to its evidence."""
+        if self._coins is None or exposure.verdict != Verdict.COIN:
+            return exposure
+        contradicted = self._coins.contradicted(exposure.device, exposure.number)
+        return replace(exposure, evidence={**exposure.evidence, **contradicted})
 
     def _refuse_bypass(self, log: LogTable) -> None:
         """Raise if a report of a verified profile would count without its coin. No layer lets one through; this makes it certain."""

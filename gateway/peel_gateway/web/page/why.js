@@ -69,6 +69,16 @@ export class Why {
 				h("time", { datetime: piece.received, title: exact(piece.received) }, ago(piece.received)),
 			),
 			...(piece.bytes.length ? [bytesOf(piece)] : []),
+			...(piece.blamed
+				? [
+						h(
+							"p",
+							{ class: "meta" },
+							"Recompute it elsewhere: ",
+							h("code", {}, `peel gateway exposures --evidence ${id}`),
+						),
+					]
+				: []),
 		);
 		if (chosen) {
 			byId("why").focus({ preventScroll: true });
