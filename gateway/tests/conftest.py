@@ -20,6 +20,7 @@ ON_ALL_DATABASES = {
     "test_verified_coins.py",
     "test_bundles.py",
     "test_engine.py",
+    "test_evidence.py",
     "test_engine_crash.py",
     "test_bucketing.py",
     "test_log_segments.py",

@@ -231,6 +231,24 @@ def test_an_exposure_before_a_pardon_is_recomputed_from_its_own_events(make_lab:
     assert check(json.dumps(document)).verdict is Verdict.STATISTICS
 
 
+def test_what_was_deleted_from_the_log_is_in_the_state_that_the_rest_begins_with(make_lab: MakeLab) -> None:
+    lab = always_plus(make_lab)
+    whole = len(evidence(lab)["log"]["reports"]["number"])
+    assert lab.prune(lab.now + 1) == whole
+    document = evidence(lab)
+    assert document["log"]["base"] and not document["log"]["reports"]["number"]
+    assert check(json.dumps(document)).verdict is Verdict.STATISTICS
+    with pytest.raises(EvidenceError):
+        check(reseal(document, log=document["log"] | {"base": document["log"]["base"][:-2]}))
+
+
+def test_a_first_report_that_was_deleted_cannot_be_compared(make_lab: MakeLab) -> None:
+    lab = used_twice(make_lab)
+    lab.prune(lab.now + 1)
+    with pytest.raises(EvidenceError, match="has left the log"):
+        evidence(lab)
+
+
 def test_there_is_no_evidence_where_nobody_is_blamed(make_lab: MakeLab) -> None:
     lab = make_lab()
     lab.send([b"nonsense"])

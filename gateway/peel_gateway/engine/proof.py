@@ -308,7 +308,12 @@ def _check_statistics(case: _Case) -> tuple[list[str], list[str]]:
         f"device ever reaches it with probability at most {alpha:g}.",
         f"The bet that won most: {words}.",
     ]
-    return steps, ["The log has answers without their seals. It is the gateway's."]
+    older = (
+        ["Older events were deleted. The state of the bets after them is from the gateway's database."]
+        if kept["base"]
+        else []
+    )
+    return steps, ["The log has answers without their seals. It is the gateway's.", *older]
 
 
 def _tables(case: _Case, kept: Mapping[str, Any]) -> tuple[LogTable, GapTable]:
