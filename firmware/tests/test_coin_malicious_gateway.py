@@ -36,7 +36,7 @@ from peel_research.promise.verified_gateway import (
 )
 from power_cut import MemoryFiles
 
-STEPS = 2
+STEPS = 3
 
 
 class FirmwareDevice:
