@@ -180,7 +180,11 @@ class CoinDevice:
     @property
     def unopened(self) -> int:
         """The count of reports whose coins no receipt has confirmed as opened."""
-        return sum(self._reported.values())
+        return len(self.unopened_numbers())
+
+    def unopened_numbers(self) -> list[int]:
+        """Return the numbers of these reports."""
+        return [number for number, coin in self._reported.items() if coin]
 
     def outcomes(self) -> dict[int, int]:
         """Return the outcomes that it opens in unconfirmed challenges, by number."""

@@ -43,7 +43,7 @@ KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
 COALITIONS = (0.05, 0.2)
 """Shares of a fleet whose insiders try to turn the cohort."""
 HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
-VERIFIED_REPORTS = 100_000
+VERIFIED_REPORTS = 1_000_000
 """Of honest devices with verified coins, on the engine."""
 
 

@@ -25,12 +25,16 @@ __all__ = ["figures", "honest", "malicious_gateway_excess"]
 _PER_BUCKET = 24
 _LOST = 0.05
 """The part of payloads that the network loses, in each direction; another part comes twice."""
+_POWER_CUT = 0.02
+"""The probability of a power cut in a time bucket: of each device, and of the gateway."""
 
 
 @dataclass
 class _Honest:
     coins: CoinDevice
     outbox: dict[int, bytes]
+    highest: int = 0
+    """The highest number that it has reported under."""
 
     def report(self, fleet: Fleet, count: int, chance: np.random.Generator) -> None:
         numbers = list(self.coins.free())[:count]
@@ -44,6 +48,13 @@ class _Honest:
         for number, frame in zip(numbers, frames, strict=True):
             self.coins.reported(number)
             self.outbox[number] = frame.tobytes()
+        self.highest = numbers[-1]
+
+    def cut_power(self) -> None:
+        """Start again from what a device keeps on flash."""
+        before = self.coins
+        self.coins = CoinDevice(before.profile, before.device, before.keys, random=before.random)
+        self.coins.restore(before.state(), self.highest, before.unopened_numbers())
 
     def payloads(self) -> Iterator[bytes]:
         """Yield everything that no receipt has confirmed, as a device does after a power cut."""
@@ -59,7 +70,10 @@ class _Honest:
 
 
 def honest(reports: int, devices: int = 200, seed: int = 1) -> dict[str, int]:
-    """Let honest devices report through a network that loses, repeats and reorders. Return counts of reports and exposed devices."""
+    """Let honest devices report through a network that loses, repeats and reorders, and through power cuts of all.
+
+    Returns the counts of reports and of exposed devices.
+    """
     chance = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet(Path(folder), devices, verified_profile(means(4)))
@@ -71,6 +85,10 @@ def honest(reports: int, devices: int = 200, seed: int = 1) -> dict[str, int]:
         while counted < reports:
             for each in fleet_devices:
                 each.report(fleet, _PER_BUCKET, chance)
+            for place in np.flatnonzero(chance.random(devices) < _POWER_CUT).tolist():
+                fleet_devices[place].cut_power()
+            if chance.random() < _POWER_CUT:
+                fleet.cut_power()
             for _ in range(4):
                 counted += _deliver(fleet, fleet_devices, chance)
                 fleet.now += BUCKET_SECONDS / 4

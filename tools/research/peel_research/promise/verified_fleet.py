@@ -72,6 +72,10 @@ class Fleet(TimesFromDicts):
         with self.store.begin() as transaction:
             assert isinstance(transaction, SqlTransaction)
             transaction._set_meta({"era_salt": _ERA_SALT})
+        self.cut_power()
+
+    def cut_power(self) -> None:
+        """Start again from what is in the database."""
         self.store.close()
         self._open()
 
