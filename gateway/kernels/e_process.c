@@ -145,11 +145,14 @@ void peel_e_process_peek(double *capital, uint8_t *scratch, const uint8_t *state
 }
 
 size_t peel_e_process_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_e_process *process,
-                           const peel_e_process_events *wanted, const peel_e_process_events *other, double ceiling, double price) {
+                           const peel_e_process_events *wanted, const peel_e_process_events *other, const double *price, double ceiling,
+                           double floor) {
+  int resting = 0;
   for (size_t i = 0; i < wanted->count; i++) {
     event first = event_at(wanted, i), second = event_at(other, i);
     double capital = peek(scratch, state, process, &first), spared = peek(scratch, state, process, &second);
-    took[i] = capital < spared || (capital < ceiling && capital <= price * spared);
+    if (capital != spared) resting = capital > floor && (resting || (capital >= ceiling && spared < capital));
+    took[i] = capital < spared || (!resting && capital < ceiling && capital <= price[i] * spared);
     if (play(state, process, took[i] ? &first : &second) >= process->limit) return i + 1;
   }
   return wanted->count;

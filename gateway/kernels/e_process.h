@@ -176,10 +176,12 @@ void peel_e_process_peek(double *capital, uint8_t *scratch, const uint8_t *state
                          const peel_e_process_events *events);
 
 /* The walk of an insider who sees one step ahead: of two events per step play the wanted one, unless the other would leave less capital and
- * the wanted one would take it to the ceiling, or to more than price times that. wanted and other have equal counts, all of the one
- * state. took[i] is 1 where the wanted one was played. Returns the steps walked: less than count if the limit was reached. */
+ * the wanted one would take it to the ceiling, or to more than price[i] times that. Once the ceiling has stopped him he plays what leaves
+ * less capital, until the wanted one would leave no more than the floor. wanted and other have equal counts, all of the one state. took[i]
+ * is 1 where the wanted one was played. Returns the steps walked: less than count if the limit was reached. */
 size_t peel_e_process_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_e_process *process,
-                           const peel_e_process_events *wanted, const peel_e_process_events *other, double ceiling, double price);
+                           const peel_e_process_events *wanted, const peel_e_process_events *other, const double *price, double ceiling,
+                           double floor);
 
 /* Capital of a device, all units counted: that of its richer process, times the process's share of alpha. */
 double peel_e_process_capital(const uint8_t *state, const peel_e_process *process);

@@ -222,7 +222,14 @@ class EProcess:
         return capital
 
     def walk(
-        self, state: Bytes, wanted: Events, other: Events, *, ceiling: float, price: float = np.inf
+        self,
+        state: Bytes,
+        wanted: Events,
+        other: Events,
+        *,
+        ceiling: float,
+        floor: float = np.inf,
+        price: float | Floats = np.inf,
     ) -> tuple[npt.NDArray[np.bool_], int]:
         """The walk of an insider who knows his own state: what `peel bench promise` measures.
 
@@ -233,6 +240,11 @@ class EProcess:
         wanted, other : Events
             Two choices per step, all of row 0. The wanted one is played unless it would take the capital to the ceiling, or to more than
             `price` times what the other would leave.
+        floor : float
+            Once the ceiling stops the wanted one, the choice that leaves less capital is played until the wanted one leaves no more
+            than this.
+        price : float or float64, shape (E,)
+            One for all steps, or one each. With 0 the choice that leaves less capital is played.
 
         Returns
         -------
@@ -245,6 +257,7 @@ class EProcess:
         if len(other) != len(wanted) or len(state) != 1:
             raise ValueError(f"a walk of one device has two choices per step, not {len(wanted)} and {len(other)}")
         first, second = self._events(1, wanted), self._events(1, other)
+        prices = np.ascontiguousarray(np.broadcast_to(price, len(wanted)), np.float64)
         steps = lib.peel_e_process_walk(
             ffi.from_buffer("uint8_t[]", took),
             ffi.cast("uint8_t *", self._scratch),
@@ -252,8 +265,9 @@ class EProcess:
             self._process,
             first[0],
             second[0],
+            ffi.from_buffer("double[]", prices),
             ceiling,
-            price,
+            floor,
         )
         return took.astype(np.bool_), int(steps)
 

@@ -194,14 +194,38 @@ class HashingArena(Arena):
         chance = 1 / self.symbols
         return Goal(f"{size} of {self.domain}", wanted, other, (1 - chance) / self._edge, -chance / self._edge)
 
+    def suppress(self, size: int, rng: Generator) -> Goal:
+        """Return the goal to lower the shares of a set of categories: to say one of the symbols that fewest of them hash to.
+
+        A liar that knows the hash chooses its lie in the same way.
+        """
+        chosen = rng.choice(self.domain, size, replace=False)
+        votes = np.concatenate(
+            [self._votes(unit, chosen) for unit in np.array_split(np.arange(self.hashes), 64)], axis=1
+        )
+        fewest, most = votes.min(axis=0), votes.max(axis=0)
+
+        def wanted(rng: Generator, unit: Ints) -> Ints:
+            order = np.where(votes[:, unit] == fewest[unit], rng.random((self.symbols, len(unit))), 2)
+            return np.asarray(order.argmin(axis=0))
+
+        def other(_: Generator, unit: Ints) -> Ints:
+            return np.asarray(votes[:, unit].argmax(axis=0))
+
+        by_chance = size / self.symbols
+        lie = self.truth * (by_chance - fewest.mean())
+        gain, loss = ((by_chance - each.mean()) / lie for each in (fewest, most))
+        return Goal(f"without {size} of {self.domain}", wanted, other, float(gain), float(loss))
+
     @property
     def _edge(self) -> float:
         """The rate above chance at which a liar reports its false category."""
         return self.truth * (1 - 1 / self.symbols)
 
     def _best(self, unit: Ints, chosen: Ints) -> Ints:
-        votes = [
-            (hashed(unit[:, None], chosen, self.symbols, self.domain) == symbol).sum(axis=1)
-            for symbol in range(self.symbols)
-        ]
-        return np.asarray(np.argmax(votes, axis=0))
+        return np.asarray(self._votes(unit, chosen).argmax(axis=0))
+
+    def _votes(self, unit: Ints, chosen: Ints) -> Ints:
+        """Return how many of the categories hash to each symbol, int64[symbols, U]."""
+        told = hashed(unit[:, None], chosen, self.symbols, self.domain)
+        return np.stack([(told == symbol).sum(axis=1) for symbol in range(self.symbols)])

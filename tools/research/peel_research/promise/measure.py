@@ -26,6 +26,7 @@ from peel_research.promise.mixed import (
 )
 from peel_research.promise.mixed import exposed_after as exposed_after_on_mixed
 from peel_research.promise.picking import picking, picking_figures
+from peel_research.promise.wasting import hysteresis, sacrifice, sacrifice_on_engine, suppression_on_engine
 from peel_tools.planning.arena import Arena, HarmonyArena, HashingArena, KrrArena
 from peel_tools.planning.insider import STRATEGIES, Strategy, exposed_after, one_attribute, ratios
 
@@ -43,6 +44,18 @@ KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
 COALITIONS = (0.05, 0.2)
 """Shares of a fleet whose insiders try to turn the cohort."""
 HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
+SACRIFICES = ((252, 10_000),)
+"""Attributes and reports."""
+SHARES = (0.3, 0.5, 0.61, 0.75, 0.9)
+"""Of the attributes, those that are pushed."""
+HYSTERESIS = (1, 8)
+"""Attributes, of which one is pushed."""
+HYSTERESIS_LENGTHS = (1000, 10_000, 40_000, 100_000)
+"""Reports about that one."""
+WASTES = 3
+"""Seeds of each; the worst for us counts."""
+SUPPRESSION_MOST = 2000
+"""The most reports of a device that suppresses a category, against a whole engine."""
 VERIFIED_REPORTS = 1_000_000
 """Of honest devices with verified coins, on the engine."""
 
@@ -80,6 +93,12 @@ def _together(found: dict[str, Any]) -> dict[str, Any]:
             "late_delivery": found["late delivery"],
             **{name: each.slowest for name, each in alliances.items()},
         },
+        "wasting": {
+            "sacrifice": found["sacrifice"],
+            "sacrifice_on_engine": found["sacrifice on engine"],
+            "hysteresis": found["hysteresis"],
+            "suppression_on_engine": found["suppression on engine"],
+        },
         "bucket_share_over_fair": found["picking"],
         "burst_share_over_fair": round(found["burst"], 3),
         "honest_exposed": exposed + sum(each.honest_exposed for each in alliances.values()),
@@ -111,7 +130,53 @@ def _hashing(epsilon: float, domain: int) -> dict[str, float]:
     arena = HashingArena(epsilon, domain)
     rng = np.random.default_rng(4)
     few = ratios(arena, arena.goals(rng)[:3], LENGTHS, rng)
-    return _insider(arena) | {f"few_{name}": round(value, 3) for name, value in few.items()}
+    without = ratios(arena, [arena.suppress(size, rng) for size in (1, 2, 4)], LENGTHS, rng)
+    one = ratios(arena, [arena.suppress(1, rng)], LENGTHS, rng)
+    figures = {f"few_{name}": value for name, value in few.items()}
+    figures |= {f"without_one_{name}": value for name, value in one.items()}
+    figures |= {f"without_few_{name}": value for name, value in without.items()}
+    return _insider(arena) | {name: round(value, 3) for name, value in figures.items()}
+
+
+def _sacrifice() -> dict[str, dict[str, dict[str, float]]]:
+    """Harm of a sacrifice by number of attributes and reports, and by the attributes that are pushed."""
+    return {
+        f"eps1_k{k}_n{reports}": {
+            f"targets_{round(share * k)}": _worst(k, reports, round(share * k)) for share in SHARES
+        }
+        for k, reports in SACRIFICES
+    }
+
+
+def _worst(k: int, reports: int, targets: int) -> dict[str, float]:
+    arena = HarmonyArena(1.0, k)
+    found = [sacrifice(arena, reports, targets, seed) for seed in range(WASTES)]
+    overall, of_targets = max(each.overall for each in found), max(each.targets for each in found)
+    return {"overall": round(overall, 3), "targets": round(of_targets, 3)}
+
+
+def _sacrifice_on_engine() -> dict[str, float]:
+    """The sacrifice of most harm again, in the reports that an engine counts."""
+    k, reports = SACRIFICES[0]
+    found = sacrifice_on_engine(k, reports, round(SHARES[-1] * k))
+    return {} if found is None else {"overall": round(found.overall, 3), "targets": round(found.targets, 3)}
+
+
+def _hysteresis() -> dict[str, dict[str, float]]:
+    """Harm to the one attribute, by the number of attributes and of reports about it."""
+    return {
+        f"eps1_k{k}": {
+            f"ratio_{n}": round(max(hysteresis(HarmonyArena(1.0, k), n, seed) for seed in range(WASTES)), 3)
+            for n in HYSTERESIS_LENGTHS
+        }
+        for k in HYSTERESIS
+    }
+
+
+def _suppression_on_engine() -> dict[str, int | None]:
+    """Reports until an engine exposes a device that suppresses one category, the slowest of some tries."""
+    found = {d: [suppression_on_engine(d, SUPPRESSION_MOST, seed) for seed in range(WASTES)] for d in (200, 5000)}
+    return {f"eps1_d{domain}": _slowest_of(waits) for domain, waits in found.items()}
 
 
 def _slowest(strategy: Strategy) -> int | None:
@@ -154,6 +219,10 @@ _PARTS: dict[str, Callable[[], Any]] = {
     "strategies": lambda: {strategy.name: _slowest(strategy) for strategy in STRATEGIES},
     "late delivery": late_delivery,
     "picking": picking,
+    "sacrifice": _sacrifice,
+    "sacrifice on engine": _sacrifice_on_engine,
+    "hysteresis": _hysteresis,
+    "suppression on engine": _suppression_on_engine,
     "burst": burst_share_over_fair,
     "honest": lambda: count_exposed(np.random.default_rng(1)),
     "verified": lambda: verified_engine.figures(VERIFIED_REPORTS),
