@@ -16,6 +16,7 @@
 #define PEEL_E_PROCESS_WINDOWS 4        /* memories that compete; see capital.h */
 #define PEEL_E_PROCESS_SIZES 32         /* at most so many sizes of predicted sets */
 #define PEEL_E_PROCESS_HEAVY_HITTERS 16 /* categories on a list of heavy hitters */
+#define PEEL_E_PROCESS_AVOIDED 4        /* categories on a list of avoided ones */
 #define PEEL_E_PROCESS_BLOCKS 32        /* at most so many blocks */
 #define PEEL_E_PROCESS_QUESTIONS 1024   /* at most so many questions with weights */
 #define PEEL_E_PROCESS_LIST_SIZES 4     /* at most so many sizes of sets of heavy hitters, and of votes of heavy hitters */
@@ -37,6 +38,12 @@ enum {
   PEEL_E_PROCESS_OFTEN,  /* what the unit's last reports said most */
   PEEL_E_PROCESS_SELDOM, /* anything but what they said least */
   PEEL_E_PROCESS_FREQUENCIES
+};
+
+/* The bets on what a report supports; by list, PEEL_E_PROCESS_WINDOWS of each. */
+enum {
+  PEEL_E_PROCESS_SUPPORTED,                                                      /* what the last reports supported most */
+  PEEL_E_PROCESS_UNSUPPORTED = PEEL_E_PROCESS_SUPPORTED + PEEL_E_PROCESS_WINDOWS /* anything but what they supported least */
 };
 
 /* The parts of a device's capital. */
@@ -86,7 +93,7 @@ typedef struct {
   size_t offset;
 } peel_set_bets;
 
-/* Bets that a report supports one of a few categories (local hashing). Its unit is the hash. */
+/* Bets that a report supports one of a few categories, or does not (local hashing). Its unit is the hash. */
 typedef struct {
   uint32_t categories; /* 0: no such bets */
   uint32_t symbols;    /* g, a prime of at most 127 */
@@ -97,18 +104,22 @@ typedef struct {
   uint32_t votes;
   uint32_t vote[PEEL_E_PROCESS_LIST_SIZES]; /* the symbol is the one that most of the first heavy hitters hash to */
   double most;                              /* one of a symbols comes with probability at most most + (a - 1) least */
-  double least;
-  double capital; /* of each of PEEL_E_PROCESS_WINDOWS lists */
+  double least;                             /* no given symbol comes with a smaller probability */
+  double capital;                           /* of each of PEEL_E_PROCESS_WINDOWS lists */
+  uint32_t vetoes;
+  uint32_t veto[PEEL_E_PROCESS_LIST_SIZES]; /* the symbol is not the one that most of the first avoided categories hash to; at most
+                                               PEEL_E_PROCESS_AVOIDED */
+  double avoided_capital;                   /* of each of PEEL_E_PROCESS_WINDOWS lists of avoided categories; 0: not made */
   size_t offset;
 } peel_heavy_hitter_bets;
 
 /* Bets that a report says what its unit's last reports said most, or not what they said least. */
 typedef struct {
-  uint32_t units;   /* 0: no such bets */
-  uint32_t symbols; /* 2 or more */
-  double most;      /* no honest report says a given symbol with a larger probability, */
-  double least;     /* nor with a smaller one */
-  double capital;   /* of each of the two */
+  uint32_t units;                             /* 0: no such bets */
+  uint32_t symbols;                           /* 2 or more */
+  double most;                                /* no honest report says a given symbol with a larger probability, */
+  double least;                               /* nor with a smaller one */
+  double capital[PEEL_E_PROCESS_FREQUENCIES]; /* of each; 0: not made */
   size_t offset;
 } peel_frequency_bets;
 

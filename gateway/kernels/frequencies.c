@@ -57,13 +57,16 @@ double frequencies_play(uint8_t *part, const peel_frequency_bets *frequencies, u
     if (count[i] > count[first]) first = i;
     if (count[i] <= count[last]) last = i;
   }
-  double stake = put_in(v.clock) * frequencies->capital;
-  double often = play_share(v.bets + PEEL_E_PROCESS_OFTEN, stake, count[first], said, symbol == first,
-                            bound_of(frequencies, PEEL_E_PROCESS_OFTEN), now);
-  double seldom = play_share(v.bets + PEEL_E_PROCESS_SELDOM, stake, said - count[last], said, symbol != last,
-                             bound_of(frequencies, PEEL_E_PROCESS_SELDOM), now);
+  const uint32_t often[] = {count[first], said - count[last]};
+  const int right[] = {symbol == first, symbol != last};
+  double share = put_in(v.clock), held = 0;
+  for (uint32_t which = 0; which < PEEL_E_PROCESS_FREQUENCIES; which++) {
+    if (!(frequencies->capital[which] > 0)) continue;
+    double stake = share * frequencies->capital[which];
+    held += play_share(v.bets + which, stake, often[which], said, right[which], bound_of(frequencies, which), now);
+  }
   remember(count, frequencies->symbols, symbol);
-  return often + seldom;
+  return held;
 }
 
 void frequencies_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_frequency_bets *frequencies, double share) {

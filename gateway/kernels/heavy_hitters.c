@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Local hashing: bets that the symbol is one that a few heavy hitters hash to, categories that the device's own last reports point to.
+/* Local hashing: bets that the symbol is one that a few heavy hitters hash to, categories that the device's own last reports support most;
+ * and that it is not what avoided categories hash to, those that they support least.
  *
  * There may be 65,535 categories, so none is counted. The last reports are kept, and now and then all categories are tried on them: the
- * best are a list of heavy hitters, and lists compete as restart windows do. */
+ * best are a list of heavy hitters, the worst one of avoided categories, and lists compete as restart windows do. */
 #include "bet_kinds.h"
 #include "capital.h"
 
@@ -14,11 +15,18 @@ typedef struct {
 } list;
 
 typedef struct {
+  uint16_t category[PEEL_E_PROCESS_AVOIDED];
+} avoided_list;
+
+typedef struct {
   uint32_t *clock;
   bet *bets; /* sizes, then votes, of the first list, then of the next */
   uint32_t *hash;
   list *lists;
-  uint8_t *drawn; /* how many heavy hitters a list has */
+  bet *avoided_bets; /* of the first list of avoided categories, then of the next */
+  avoided_list *avoided;
+  uint8_t *drawn;         /* how many heavy hitters a list has */
+  uint8_t *avoided_drawn; /* the same of avoided categories */
   uint8_t *symbol;
 } view;
 
@@ -30,14 +38,18 @@ static view view_of(uint8_t *part, const peel_heavy_hitter_bets *c) {
   v.bets = (bet *)(v.clock + 1);
   v.hash = (uint32_t *)(v.bets + PEEL_E_PROCESS_WINDOWS * bets_per_list(c));
   v.lists = (list *)(v.hash + KEPT_REPORTS);
-  v.drawn = (uint8_t *)(v.lists + PEEL_E_PROCESS_WINDOWS);
-  v.symbol = v.drawn + PEEL_E_PROCESS_WINDOWS;
+  v.avoided_bets = (bet *)(v.lists + PEEL_E_PROCESS_WINDOWS);
+  v.avoided = (avoided_list *)(v.avoided_bets + PEEL_E_PROCESS_WINDOWS * c->vetoes);
+  v.drawn = (uint8_t *)(v.avoided + PEEL_E_PROCESS_WINDOWS);
+  v.avoided_drawn = v.drawn + PEEL_E_PROCESS_WINDOWS;
+  v.symbol = v.avoided_drawn + PEEL_E_PROCESS_WINDOWS;
   return v;
 }
 
 size_t heavy_hitters_bytes(const peel_heavy_hitter_bets *c) {
   if (!c->categories) return 0;
-  size_t bytes = 4 + PEEL_E_PROCESS_WINDOWS * (bets_per_list(c) * sizeof(bet) + sizeof(list) + 1) + KEPT_REPORTS * 5;
+  size_t per_list = (bets_per_list(c) + c->vetoes) * sizeof(bet) + sizeof(list) + sizeof(avoided_list) + 2;
+  size_t bytes = 4 + PEEL_E_PROCESS_WINDOWS * per_list + KEPT_REPORTS * 5;
   return (bytes + 7) / 8 * 8;
 }
 
@@ -73,9 +85,13 @@ static int elected(const uint8_t *symbols, uint32_t count) {
   return first;
 }
 
-/* How many heavy hitters a list has: never more than there is room for, whatever a damaged state says. */
+/* How many categories a list has: never more than there is room for, whatever a damaged state says. */
 static uint32_t drawn_on(const view *v, uint32_t which) {
   return v->drawn[which] < PEEL_E_PROCESS_HEAVY_HITTERS ? v->drawn[which] : PEEL_E_PROCESS_HEAVY_HITTERS;
+}
+
+static uint32_t avoided_on(const view *v, uint32_t which) {
+  return v->avoided_drawn[which] < PEEL_E_PROCESS_AVOIDED ? v->avoided_drawn[which] : PEEL_E_PROCESS_AVOIDED;
 }
 
 /* Returns what the bets on a list then hold. */
@@ -95,6 +111,24 @@ static double play_list(const view *v, const peel_heavy_hitter_bets *c, uint32_t
     int winner = elected(symbols, c->vote[s] < drawn ? c->vote[s] : drawn);
     int outcome = winner < 0 ? NO_BET : winner == (int)symbol ? RIGHT : WRONG;
     held += bet_play(bets + c->sizes + s, each, outcome, c->most, now);
+  }
+  return held;
+}
+
+/* The largest probability that a report does not say one given symbol. */
+static double bound_of_veto(const peel_heavy_hitter_bets *c) { return (1.0 - c->least) * HAIR; }
+
+/* Returns what the bets on a list of avoided categories then hold. */
+static double play_avoided(const view *v, const peel_heavy_hitter_bets *c, uint32_t which, double stake, uint32_t hash, uint32_t symbol,
+                           uint32_t now) {
+  uint8_t symbols[PEEL_E_PROCESS_AVOIDED];
+  uint32_t drawn = avoided_on(v, which);
+  double held = 0;
+  for (uint32_t i = 0; i < drawn; i++) symbols[i] = (uint8_t)hashed(c, hash, v->avoided[which].category[i]);
+  for (uint32_t s = 0; s < c->vetoes; s++) {
+    int loser = elected(symbols, c->veto[s] < drawn ? c->veto[s] : drawn);
+    int outcome = loser < 0 ? NO_BET : loser != (int)symbol ? RIGHT : WRONG;
+    held += bet_play(v->avoided_bets + which * c->vetoes + s, stake / c->vetoes, outcome, bound_of_veto(c), now);
   }
   return held;
 }
@@ -131,42 +165,77 @@ static uint32_t matches(const trial *t) {
   return count;
 }
 
-/* Draw up a list: the categories that most of the last count reports support, the lower one first among equals. */
-static void draw_up(view *v, const peel_heavy_hitter_bets *c, uint32_t which, uint32_t count) {
+/* The best of the categories that were tried so far, and how good they are: the first at 0. */
+typedef struct {
+  uint16_t *category;
+  uint32_t score[PEEL_E_PROCESS_HEAVY_HITTERS];
+  uint32_t count;
+  uint32_t room;
+} ranking;
+
+/* Put a category in its place, behind its equals. */
+static void rank_category(ranking *r, uint32_t category, uint32_t score) {
+  if (r->count == r->room && score <= r->score[r->room - 1]) return;
+  uint32_t at = r->count < r->room ? r->count++ : r->room - 1;
+  for (; at > 0 && r->score[at - 1] < score; at--) r->score[at] = r->score[at - 1], r->category[at] = r->category[at - 1];
+  r->score[at] = score, r->category[at] = (uint16_t)category;
+}
+
+/* Draw up a list of each kind: the categories that most of the last count reports support, and those that fewest do, the lower one first
+ * among equals. */
+static void draw_up(view *v, const peel_heavy_hitter_bets *c, uint32_t which, uint32_t which_avoided, uint32_t count) {
   trial t;
-  uint32_t best[PEEL_E_PROCESS_HEAVY_HITTERS] = {0};
-  uint32_t drawn = 0, digits[MOST_DIGITS] = {0};
+  uint32_t digits[MOST_DIGITS] = {0};
+  ranking most = {.category = v->lists[which].category, .room = PEEL_E_PROCESS_HEAVY_HITTERS};
+  ranking least = {.category = v->avoided[which_avoided].category, .room = PEEL_E_PROCESS_AVOIDED};
   try_reports(&t, v, c, count);
   for (uint32_t category = 0; category < c->categories; category++) {
     uint32_t support = matches(&t);
-    if (drawn < PEEL_E_PROCESS_HEAVY_HITTERS || support > best[drawn - 1]) {
-      uint32_t at = drawn < PEEL_E_PROCESS_HEAVY_HITTERS ? drawn++ : drawn - 1;
-      for (; at > 0 && best[at - 1] < support; at--)
-        best[at] = best[at - 1], v->lists[which].category[at] = v->lists[which].category[at - 1];
-      best[at] = support, v->lists[which].category[at] = (uint16_t)category;
-    }
+    rank_category(&most, category, support);
+    rank_category(&least, category, KEPT_REPORTS - support);
     uint32_t i = 0;
     do turn_digit(&t, i, c->symbols), digits[i] = (digits[i] + 1) % c->symbols;
     while (digits[i] == 0 && ++i < c->digits);
   }
-  v->drawn[which] = (uint8_t)drawn;
+  v->drawn[which] = (uint8_t)most.count;
+  v->avoided_drawn[which_avoided] = (uint8_t)least.count;
 }
 
-static uint32_t outdated_list(const view *v, const peel_heavy_hitter_bets *c) {
+/* The list to replace, of lists with so many bets each. */
+static uint32_t outdated_list(const bet *bets, uint32_t per_list) {
   standing standings[PEEL_E_PROCESS_WINDOWS] = {{0, 0}};
-  uint32_t bets = bets_per_list(c);
-  for (uint32_t i = 0; i < PEEL_E_PROCESS_WINDOWS * bets; i++) standing_add(standings + i / bets, v->bets + i);
+  for (uint32_t i = 0; i < PEEL_E_PROCESS_WINDOWS * per_list; i++) standing_add(standings + i / per_list, bets + i);
   return outdated(standings, PEEL_E_PROCESS_WINDOWS);
 }
 
 double heavy_hitters_play(uint8_t *part, const peel_heavy_hitter_bets *c, uint32_t hash, uint32_t symbol, uint32_t now) {
   view v = view_of(part, c);
-  double share = put_in(v.clock) * c->capital, capital = 0;
-  for (uint32_t which = 0; which < PEEL_E_PROCESS_WINDOWS; which++) capital += play_list(&v, c, which, share, hash, symbol, now);
+  double share = put_in(v.clock), capital = 0;
+  for (uint32_t which = 0; which < PEEL_E_PROCESS_WINDOWS; which++)
+    capital += play_list(&v, c, which, share * c->capital, hash, symbol, now);
+  for (uint32_t which = 0; which < PEEL_E_PROCESS_WINDOWS; which++)
+    capital += play_avoided(&v, c, which, share * c->avoided_capital, hash, symbol, now);
   v.hash[(*v.clock - 1) % KEPT_REPORTS] = hash;
   v.symbol[(*v.clock - 1) % KEPT_REPORTS] = (uint8_t)symbol;
-  if (*v.clock % WINDOW_TOSSES == 0) draw_up(&v, c, outdated_list(&v, c), *v.clock % KEPT_REPORTS ? WINDOW_TOSSES : KEPT_REPORTS);
+  if (*v.clock % WINDOW_TOSSES == 0)
+    draw_up(&v, c, outdated_list(v.bets, bets_per_list(c)), outdated_list(v.avoided_bets, c->vetoes),
+            *v.clock % KEPT_REPORTS ? WINDOW_TOSSES : KEPT_REPORTS);
   return capital;
+}
+
+static void explain_avoided(peel_e_process_evidence *best, const view *v, const peel_heavy_hitter_bets *c, double share) {
+  for (uint32_t i = 0; i < PEEL_E_PROCESS_WINDOWS * c->vetoes; i++) {
+    const bet *b = v->avoided_bets + i;
+    double capital = capital_sum(b->capital, PEEL_E_PROCESS_FRACTIONS) * share;
+    uint32_t which = i / c->vetoes, size = c->veto[i % c->vetoes], drawn = avoided_on(v, which);
+    if (!(capital > best->capital)) continue;
+    *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_HEAVY_HITTERS,
+                                      .bet = PEEL_E_PROCESS_UNSUPPORTED + which,
+                                      .size = size < drawn ? size : drawn,
+                                      .bound = bound_of_veto(c),
+                                      .capital = capital};
+    best->events = b->events, best->trials = b->trials, best->since = b->since;
+  }
 }
 
 void heavy_hitters_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_heavy_hitter_bets *c, double share) {
@@ -176,15 +245,19 @@ void heavy_hitters_explain(peel_e_process_evidence *best, const uint8_t *part, c
     double capital = capital_sum(v.bets[i].capital, PEEL_E_PROCESS_FRACTIONS) * share;
     uint32_t which = i / bets, at = i % bets;
     if (!(capital > best->capital)) continue;
-    *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_HEAVY_HITTERS, .bet = which, .bound = c->most, .capital = capital};
+    *best = (peel_e_process_evidence){
+        .part = PEEL_E_PROCESS_PART_HEAVY_HITTERS, .bet = PEEL_E_PROCESS_SUPPORTED + which, .bound = c->most, .capital = capital};
     best->size = at < c->sizes ? c->size[at] : c->vote[at - c->sizes];
     if (best->size > drawn_on(&v, which)) best->size = drawn_on(&v, which);
     if (at < c->sizes && best->size) best->bound = c->most + (double)(best->size - 1) * c->least;
     best->events = v.bets[i].events, best->trials = v.bets[i].trials, best->since = v.bets[i].since;
   }
+  explain_avoided(best, &v, c, share);
 }
 
 void heavy_hitters_members(uint32_t *categories, const uint8_t *part, const peel_heavy_hitter_bets *c, uint32_t which, uint32_t size) {
   view v = view_of((uint8_t *)part, c);
-  for (uint32_t i = 0; i < size; i++) categories[i] = v.lists[which].category[i];
+  const uint16_t *listed =
+      which < PEEL_E_PROCESS_UNSUPPORTED ? v.lists[which].category : v.avoided[which - PEEL_E_PROCESS_UNSUPPORTED].category;
+  for (uint32_t i = 0; i < size; i++) categories[i] = listed[i];
 }

@@ -3,6 +3,10 @@
 #include "bet_kinds.h"
 #include "capital.h"
 
+/* The bets on one unit: one on each sign, at every report. A bet on the sign in the lead would have no side at a tie: a device could cross
+ * the tie back and forth, and the bet would lose there and never win. */
+#define DIRECTIONS 2
+
 /* The same as a bet's, for one unit. */
 typedef struct {
   uint32_t since;
@@ -10,13 +14,8 @@ typedef struct {
   uint16_t events;
 } unit_run;
 
-/* Memories, a byte per unit each: the whole past, the last few reports of the unit, and the windows. */
-enum { CELLS_PAST, CELLS_SHORT, CELLS_WINDOW, CELLS = CELLS_WINDOW + PEEL_E_PROCESS_WINDOWS };
-
-/* How far one symbol may be in the lead by the last few reports. If it were far less, a device that pushes an attribute could be back at a
- * tie before the bet on it has lost what it won, and let it lose the rest there at no cost; if more, a device that turns
- * would be found later. */
-#define SHORT_LEAD 32
+/* Memories, a byte per unit each: the whole past and the windows. */
+enum { CELLS_PAST, CELLS_WINDOW, CELLS = CELLS_WINDOW + PEEL_E_PROCESS_WINDOWS };
 
 typedef struct {
   uint32_t *clock;
@@ -32,14 +31,15 @@ static view view_of(uint8_t *part, const peel_prediction_bets *predictions) {
   v.clock = (uint32_t *)part;
   v.bets = (bet *)(part + 8);
   v.unit_runs = (unit_run *)(v.bets + PEEL_E_PROCESS_PREDICTIONS);
-  v.unit_capitals = (float *)(v.unit_runs + alone);
-  v.cells = (uint8_t *)(v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * alone);
+  v.unit_capitals = (float *)(v.unit_runs + DIRECTIONS * alone);
+  v.cells = (uint8_t *)(v.unit_capitals + DIRECTIONS * PEEL_E_PROCESS_UNIT_FRACTIONS * alone);
   return v;
 }
 
 size_t predictions_bytes(const peel_prediction_bets *predictions) {
   if (!predictions->units) return 0;
-  size_t per_unit = CELLS + (predictions->unit_capital > 0 ? sizeof(unit_run) + PEEL_E_PROCESS_UNIT_FRACTIONS * sizeof(float) : 0);
+  size_t alone = sizeof(unit_run) + PEEL_E_PROCESS_UNIT_FRACTIONS * sizeof(float);
+  size_t per_unit = CELLS + (predictions->unit_capital > 0 ? DIRECTIONS * alone : 0);
   return (8 + PEEL_E_PROCESS_PREDICTIONS * sizeof(bet) + predictions->units * per_unit + 7) / 8 * 8;
 }
 
@@ -89,7 +89,7 @@ static void remember(view *v, const peel_prediction_bets *predictions, uint32_t 
   uint32_t most = (UINT8_MAX + 1) / predictions->symbols - 1;
   for (uint32_t i = 0; i < CELLS; i++) {
     uint8_t *cell = v->cells + i * predictions->units + unit;
-    *cell = vote(*cell, predictions->symbols, symbol, i == CELLS_SHORT && most > SHORT_LEAD ? SHORT_LEAD : most);
+    *cell = vote(*cell, predictions->symbols, symbol, most);
   }
 }
 
@@ -111,9 +111,12 @@ prediction_capital predictions_play(uint8_t *part, const peel_prediction_bets *p
     capital.pooled += bet_play(v.bets + i, share * predictions->capital[i], outcome, predictions->most, now);
   }
   if (predictions->unit_capital > 0) {
-    int outcome = outcome_of(leader(v.cells[CELLS_SHORT * predictions->units + unit], predictions->symbols), symbol);
-    float *own = v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * unit;
-    capital.unit = play_unit(v.unit_runs + unit, own, share * predictions->unit_capital, outcome, predictions->most, now);
+    double stake = share * predictions->unit_capital / DIRECTIONS;
+    for (uint32_t sign = 0; sign < DIRECTIONS; sign++) {
+      uint32_t i = DIRECTIONS * unit + sign;
+      float *own = v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * i;
+      capital.unit += play_unit(v.unit_runs + i, own, stake, symbol == sign ? RIGHT : WRONG, predictions->most, now);
+    }
   }
   remember(&v, predictions, unit, symbol);
   if (*v.clock % WINDOW_TOSSES == 0) restart_window(&v, predictions);
@@ -122,7 +125,7 @@ prediction_capital predictions_play(uint8_t *part, const peel_prediction_bets *p
 
 double predictions_unit_capital(const uint8_t *part, const peel_prediction_bets *predictions) {
   view v = view_of((uint8_t *)part, predictions);
-  return predictions->unit_capital > 0 ? capital_sum(v.unit_capitals, PEEL_E_PROCESS_UNIT_FRACTIONS * predictions->units) : 0;
+  return predictions->unit_capital > 0 ? capital_sum(v.unit_capitals, DIRECTIONS * PEEL_E_PROCESS_UNIT_FRACTIONS * predictions->units) : 0;
 }
 
 void predictions_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_prediction_bets *predictions, double share) {
@@ -133,10 +136,11 @@ void predictions_explain(peel_e_process_evidence *best, const uint8_t *part, con
     *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_PREDICTIONS, .bet = i, .bound = predictions->most, .capital = capital};
     best->events = v.bets[i].events, best->trials = v.bets[i].trials, best->since = v.bets[i].since;
   }
-  for (uint32_t unit = 0; predictions->unit_capital > 0 && unit < predictions->units; unit++) {
-    double capital = capital_sum(v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * unit, PEEL_E_PROCESS_UNIT_FRACTIONS) * share;
+  for (uint32_t i = 0; predictions->unit_capital > 0 && i < DIRECTIONS * predictions->units; i++) {
+    double capital = capital_sum(v.unit_capitals + PEEL_E_PROCESS_UNIT_FRACTIONS * i, PEEL_E_PROCESS_UNIT_FRACTIONS) * share;
     if (!(capital > best->capital)) continue;
-    *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_UNIT, .unit = unit, .bound = predictions->most, .capital = capital};
-    best->events = v.unit_runs[unit].events, best->trials = v.unit_runs[unit].trials, best->since = v.unit_runs[unit].since;
+    *best = (peel_e_process_evidence){.part = PEEL_E_PROCESS_PART_UNIT, .bound = predictions->most, .capital = capital};
+    best->unit = i / DIRECTIONS;
+    best->events = v.unit_runs[i].events, best->trials = v.unit_runs[i].trials, best->since = v.unit_runs[i].since;
   }
 }

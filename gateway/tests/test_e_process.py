@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from e_process_reference import hashed
 from peel_core.hashing import hashed as core_hashed
 from peel_core.odds import Odds, odds_of
 from peel_gateway._kernels import lib
-from peel_gateway.mechanisms.bets import BETS, PREDICTIONS, Alphabet, bets_on
+from peel_gateway.mechanisms.bets import BETS, PREDICTIONS, Alphabet, Bets, Capital, bets_on
 from peel_gateway.mechanisms.categorical import hashing_bets, krr_bets
 from peel_gateway.mechanisms.harmony import harmony_bets
 from peel_gateway.screening.e_process import FRESH, GAP, TARDY, EProcess, Events, Evidence, in_words
@@ -56,9 +57,13 @@ MECHANISMS = ("harmony", "krr", "hashing")
 def test_the_bets_of_each_mechanism_share_one_capital(mechanism: str) -> None:
     used = {bet.part: bet for bet in BETS if mechanism in bet.capital}
     of_predictions = sum(bet.capital[mechanism].total for bet in PREDICTIONS if mechanism in bet.capital)
-    twice = used["FREQUENCIES"].capital[mechanism].total if "FREQUENCIES" in used else 0.0
-    others = [bet.capital[mechanism].total for part, bet in used.items() if part not in {"PREDICTIONS", "LATE"}]
-    assert of_predictions + sum(others) + twice == pytest.approx(1.0, abs=1e-12)
+    numbered = [
+        bet.capital[mechanism].total
+        for bet in BETS
+        if bet.number and bet not in PREDICTIONS and mechanism in bet.capital
+    ]
+    others = [bet.capital[mechanism].total for part, bet in used.items() if not bet.number and part != "LATE"]
+    assert of_predictions + sum(numbered) + sum(others) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_the_table_has_every_bet_of_the_kernel() -> None:
@@ -137,6 +142,50 @@ def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> N
         >= 0
     )
     assert crossed.mean() > 0.2
+
+
+def alone(bets: Bets, name: str) -> Bets:
+    """Return one bet of a single block with all of the capital."""
+    (block,) = bets.blocks
+    bare = replace(block, predictions=None, symbol_sets=None, heavy_hitters=None, frequencies=None)
+    if name == "one unit":
+        assert block.predictions is not None
+        only = replace(bare, predictions=replace(block.predictions, capital={}, unit_capital=1.0))
+    elif name == "avoided categories":
+        assert block.heavy_hitters is not None
+        lists = replace(block.heavy_hitters, capital=Capital(), avoided_capital=Capital(windows=4, window=1 / 4))
+        only = replace(bare, heavy_hitters=lists)
+    else:
+        assert block.frequencies is not None
+        only = replace(bare, frequencies=replace(block.frequencies, capital={name: 1.0}))
+    return Bets(blocks=(only,))
+
+
+def lives_at_the_bound(name: str, rng: np.random.Generator, devices: int, n: int, beyond: float) -> tuple[Ints, Ints]:
+    """Return units and symbols of devices that make a bet right as often as honest ones may, or more often than that."""
+    if name != "avoided categories":
+        unit = rng.integers(0, 4, devices * n)
+        return unit, (rng.random(devices * n) < (1 + sign_odds().true_share) / 2 + beyond).astype(np.int64)
+    unit = rng.integers(0, 243, devices * n)
+    avoided = core_hashed(unit, np.full(len(unit), 77), 3, 200)
+    noise = choice_odds(3).change / choice_odds(3).total
+    said = rng.random(len(unit)) < noise - beyond
+    return unit, np.where(said, avoided, (avoided + rng.integers(1, 3, len(unit))) % 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["one unit", "own frequencies: too many", "avoided categories"])
+def test_a_bet_with_all_of_the_capital_exposes_honest_devices_with_probability_alpha_at_most(name: str) -> None:
+    """At alpha = 0.1, with coins exactly at the bound, and more often with coins beyond it: the bound is neither too low nor too high."""
+    devices, n, rng = 300, 1500, np.random.default_rng(17)
+    bets = hashing_bets(200, 5, choice_odds(3)) if name == "avoided categories" else harmony_bets(4, sign_odds())
+    e_process, rows, exposed = EProcess(alone(bets, name), 0.1), np.repeat(np.arange(devices), n), []
+    for beyond in (0.0, 0.08):
+        unit, symbol = lives_at_the_bound(name, rng, devices, n, beyond)
+        crossed = e_process.update(e_process.new_states(devices), events_of(unit, symbol, row=rows)) >= 0
+        exposed.append(crossed.mean())
+    assert exposed[0] <= 0.1
+    assert exposed[1] > 0.3
 
 
 # ---- dishonest ones ----
@@ -272,6 +321,47 @@ def test_local_hashing_that_supports_a_few_categories(honest: int, categories: i
 def hash_table(categories: int, digits: int) -> Ints:
     """Return the symbol of each category under each hash into three symbols, int64[3^digits, categories]."""
     return np.stack([core_hashed(hash_, np.arange(categories), 3, categories) for hash_ in range(3**digits)])
+
+
+@pytest.mark.parametrize("honest", [0, 20_000])
+@pytest.mark.parametrize(
+    ("categories", "digits", "size", "most"), [(200, 5, 1, 300), (5000, 8, 1, 400), (5000, 8, 2, 400)]
+)
+def test_local_hashing_that_keeps_a_few_categories_from_being_counted(
+    honest: int, categories: int, digits: int, size: int, most: int
+) -> None:
+    """And says anything else, so that it supports no category too often."""
+    rng = np.random.default_rng(categories + size + honest)
+    e_process = EProcess(hashing_bets(categories, digits, choice_odds(3)), ALPHA)
+    states = e_process.new_states(1)
+    hashes = rng.integers(0, 3**digits, honest)
+    assert e_process.update(states, events_of(hashes, rng.integers(0, 3, honest)))[0] == -1
+    chosen = rng.choice(categories, size, replace=False)
+    hashes = rng.integers(0, 3**digits, 1000)
+    told = np.stack([core_hashed(hashes, np.full(1000, category), 3, categories) for category in chosen.tolist()])
+    allowed = (told[:, :, None] != np.arange(3)).all(axis=0)
+    symbol = np.where(allowed, rng.random((1000, 3)), -1).argmax(axis=1)
+    at = int(e_process.update(states, events_of(hashes, symbol, first=honest + 1))[0])
+    assert 0 <= at < most
+    bet = e_process.explain(states[0])
+    assert bet.name == "avoided categories"
+    assert set(bet.among) & set(chosen.tolist())
+    assert bet.events > bet.bound * bet.trials
+
+
+def test_many_attributes_pushed_while_the_others_make_the_bets_lose() -> None:
+    """Only the bet on frequencies is not made about the others."""
+    rng = np.random.default_rng(3)
+    e_process = EProcess(harmony_bets(64, sign_odds()), ALPHA)
+    states = e_process.new_states(1)
+    unit = rng.integers(0, 64, 6000)
+    often = np.array([np.count_nonzero(unit[:at] == each) for at, each in enumerate(unit.tolist())])
+    symbol = np.where(unit < 36, unit % 2, often % 2)
+    at = int(e_process.update(states, events_of(unit, symbol))[0])
+    assert 0 <= at < 4000
+    bet = e_process.explain(states[0])
+    assert bet.name == "own frequencies: too many"
+    assert bet.events > bet.bound * bet.trials
 
 
 @pytest.mark.parametrize("honest", [0, 20_000])
@@ -468,7 +558,7 @@ def test_sentences() -> None:
     names = ["heat", "dust", "rain", "wind", "hail", "snow", "salt"]
     told = Evidence(name="one unit", index=1, events=57, trials=60, bound=0.7311, since=900)
     assert in_words(told, "attribute", names.__getitem__) == (
-        "since number 900 57 of 60 reports of dust were what the device had lately shown of it; "
+        "since number 900 57 of 60 reports of dust were the same sign; "
         "of an honest device each does with probability 0.7311 at most"
     )
     told = Evidence(name="symbols: too many", among=tuple(range(7)), events=60, trials=60, bound=0.5, since=1)

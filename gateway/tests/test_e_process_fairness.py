@@ -28,7 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peel_core.odds import odds_of
-from peel_gateway.mechanisms.bets import PREDICTIONS, Alphabet, bets_on
+from peel_gateway.mechanisms.bets import FREQUENCIES, PREDICTIONS, Alphabet, bets_on
 
 Stakes = list[tuple[Capital, Fraction]]
 """Bets, and what the next event puts into each."""
@@ -75,14 +75,16 @@ def block_stakes(block: BlockPart, unit: int) -> Stakes:
         names = [PREDICTIONS[min(i, RECENT)].name for i in range(len(predictions.bets))]
         capital = [predictions.predictions.capital.get(name, 0.0) for name in names]
         stakes += [(bet, share * Fraction(each)) for bet, each in zip(predictions.bets, capital, strict=True)]
-        alone = share * Fraction(predictions.predictions.unit_capital)
-        stakes += [(bet, alone) for bet in predictions.units[unit : unit + 1]]
+        alone = share * Fraction(predictions.predictions.unit_capital) / 2
+        stakes += [(bet, alone) for pair in predictions.units[unit : unit + 1] for bet in pair]
     if part := block.heavy_hitters:
-        share = next_share(part.clock) * Fraction(part.heavy_hitters.capital.window)
-        stakes += [(bet, share / len(bets)) for bets in part.bets for bet in bets]
+        share, parameters = next_share(part.clock), part.heavy_hitters
+        for lists, each in ((part.bets, parameters.capital), (part.avoided_bets, parameters.avoided_capital)):
+            stakes += [(bet, share * Fraction(each.window) / len(bets)) for bets in lists for bet in bets]
     if frequencies := block.frequencies:
-        share = next_share(frequencies.clock) * Fraction(frequencies.frequencies.capital)
-        stakes += [(bet, share) for bet in frequencies.bets]
+        share, capitals = next_share(frequencies.clock), frequencies.frequencies.capital
+        named = zip(FREQUENCIES, frequencies.bets, strict=True)
+        stakes += [(bet, share * Fraction(capitals.get(row.name, 0.0))) for row, bet in named]
     return stakes
 
 
@@ -102,7 +104,7 @@ def _copy(value: Any) -> Any:
         return {key: _copy(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_copy(each) for each in value]
-    return (value[0], _copy(value[1])) if isinstance(value, tuple) and len(value) == 2 else value
+    return tuple(map(_copy, value)) if isinstance(value, tuple) else value
 
 
 def honest_coin(alphabet: Alphabet, reading: Fraction, unit: int) -> list[Fraction]:

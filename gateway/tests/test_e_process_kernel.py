@@ -19,6 +19,7 @@ from peel_gateway.mechanisms.bets import (
     Bets,
     Block,
     Capital,
+    Frequencies,
     Predictions,
     Sets,
     bets_on,
@@ -34,9 +35,11 @@ KINDS = {"fresh": FRESH, "tardy": TARDY, "gap": GAP}
 
 def harmony(units: int, most: float = 0.731) -> Bets:
     """A few attributes with all bets that Harmony has."""
-    capital = {bet.name: 1 / 32 for bet in PREDICTIONS} | {"own recent past": 1 / 8}
+    capital = {bet.name: 1 / 32 for bet in PREDICTIONS} | {"own recent past": 7 / 64}
     predictions = Predictions(units=units, symbols=2, most=most, capital=capital, unit_capital=1 / 8)
-    block = Block(units=units, questions=units, symbols=2, predictions=predictions)
+    often = {"own frequencies: too many": 1 / 16}
+    frequencies = Frequencies(units=units, symbols=2, most=most, least=1 - most, capital=often)
+    block = Block(units=units, questions=units, symbols=2, predictions=predictions, frequencies=frequencies)
     if units == 1:
         return Bets(blocks=(block,))
     each = 1 / units + 2.0**-32

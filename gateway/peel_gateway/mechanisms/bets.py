@@ -19,6 +19,7 @@ from peel_core.odds import Odds
 __all__ = [
     "BETS",
     "BETS_BY_NAME",
+    "FREQUENCIES",
     "PREDICTIONS",
     "Alphabet",
     "Bet",
@@ -108,16 +109,18 @@ _SYMBOLS_CAPITAL = {
     "hashing": Capital(past=1 / 16, windows=4, window=1 / 64),
 }
 _UNITS_CAPITAL = {"harmony": Capital(past=1 / 32, windows=2, window=1 / 64)}
-_FREQUENCIES_CAPITAL = {"hashing": Capital(past=1 / 32)}
 
-# Harmony has half of its capital in restart windows: they alone find a device that turns. Predictions without memory find a bias in one
-# direction, or with the cohort, sooner. They need little, like the whole past: the windows of a newcomer hold the same evidence. Bets on
-# attributes that came or did not have little: a device that picks among the attributes of its numbers gains only a smaller share.
+# Harmony has seven sixteenths of its capital in restart windows: they alone find a device that turns. Predictions without memory find
+# a bias in one direction, or with the cohort, sooner. They need little, like the whole past: the windows of a newcomer hold the same
+# evidence. A sixteenth is for frequencies. All other bets over all attributes lose where a device gives some attributes up to push the
+# rest; these are made only where an attribute is pushed. Bets on attributes that came or did not have little: a device that picks among
+# the attributes of its numbers gains only a smaller share.
 #
-# Hashing has eleven sixteenths in heavy hitters, which expose a device that supports one or a few categories. An eighth is for the
-# reports on each hash: it exposes a device that supports any set of categories, choosing the best symbol per hash, but a hash must recur
-# first. Which hashes came is not bet on: skipped numbers count, so picking among hashes gains nothing in a mean over reports. In one over
-# devices it does (THREAT_MODEL.md, *Many categories*).
+# Hashing has ten sixteenths in heavy hitters, which expose a device that supports one or a few categories. A sixteenth is for avoided
+# categories: it exposes a device that keeps one or a few from being counted. An eighth is for the reports on each hash: it exposes a
+# device that supports any set of categories, choosing the best symbol per hash, but a hash must recur first. Which hashes came is not
+# bet on: skipped numbers count, so picking among hashes gains nothing in a mean over reports. In one over devices it does
+# (THREAT_MODEL.md, *Many categories*).
 # fmt: off
 BETS: tuple[Bet, ...] = (
     Bet(
@@ -158,15 +161,15 @@ BETS: tuple[Bet, ...] = (
     ),
     Bet(
         name="own recent past", part="PREDICTIONS", number="RECENT", bound=_P,
-        capital={"harmony": Capital(windows=4, window=1 / 8), "hashing": Capital(windows=4, window=1 / 40)},
+        capital={"harmony": Capital(windows=4, window=7 / 64), "hashing": Capital(windows=4, window=1 / 40)},
         words="repeated what the device had lately shown of the same {unit}",
         sentence="Its signs followed its own recent past in {score} reports",
     ),
     Bet(
         name="one unit", part="UNIT", bound=_P,
         capital={"harmony": Capital(past=1 / 8)},
-        words="of {index} were what the device had lately shown of it",
-        sentence="Of {index} it showed the same sign again in {score} reports",
+        words="of {index} were the same sign",
+        sentence="Of {index} it showed the same sign in {score} reports",
     ),
     Bet(
         name="reports: too many", part="REPORTS", bound=_UNITS,
@@ -199,20 +202,26 @@ BETS: tuple[Bet, ...] = (
         sentence="It named others than {among} in {score} reports",
     ),
     Bet(
-        name="heavy hitters", part="HEAVY_HITTERS", bound=_SYMBOLS,
-        capital={"hashing": Capital(windows=4, window=11 / 64)},
+        name="heavy hitters", part="HEAVY_HITTERS", number="SUPPORTED", bound=_SYMBOLS,
+        capital={"hashing": Capital(windows=4, window=10 / 64)},
         words="supported {among}",
         sentence="It spoke for {among} in {score} reports",
     ),
+    Bet(  # a device that keeps a category from being counted
+        name="avoided categories", part="HEAVY_HITTERS", number="UNSUPPORTED", bound="1 - q, of all symbols but one",
+        capital={"hashing": Capital(windows=4, window=1 / 64)},
+        words="did not support {among}",
+        sentence="It spoke against {among} in {score} reports",
+    ),
     Bet(  # a device that is biased only where its categories share a symbol
         name="own frequencies: too many", part="FREQUENCIES", number="OFTEN", bound=_P,
-        capital=_FREQUENCIES_CAPITAL,
+        capital={"harmony": Capital(past=1 / 16), "hashing": Capital(past=1 / 32)},
         words="said what the device had said most of the same {unit}",
         sentence="Under the same hash it gave its most frequent answer in {score} reports",
     ),
     Bet(
         name="own frequencies: too few", part="FREQUENCIES", number="SELDOM", bound="1 - q, of all symbols but one",
-        capital=_FREQUENCIES_CAPITAL,
+        capital={"hashing": Capital(past=1 / 32)},
         words="were not what the device had said least of the same {unit}",
         sentence="Under the same hash it gave an answer other than its rarest in {score} reports",
     ),
@@ -223,6 +232,9 @@ BETS_BY_NAME: Mapping[str, Bet] = MappingProxyType({bet.name: bet for bet in BET
 
 PREDICTIONS = tuple(bet for bet in BETS if bet.part == "PREDICTIONS")
 """The pooled predictions, for reports about any unit."""
+
+FREQUENCIES = tuple(bet for bet in BETS if bet.part == "FREQUENCIES")
+"""The bets on how often each symbol is said about a unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,11 +300,16 @@ class HeavyHitters:
     least: float
     capital: Capital
     """Of each window's list of heavy hitters, shared evenly among sizes and votes."""
+    vetoes: tuple[int, ...]
+    """A report does not say the symbol that most of so many avoided categories hash to; at most 4. The probability of that is at most
+    1 - least."""
+    avoided_capital: Capital
+    """Of each window's list of avoided categories, shared evenly among the vetoes."""
 
     @property
     def total(self) -> float:
         """Return the capital of all of these bets."""
-        return self.capital.total
+        return self.capital.total + self.avoided_capital.total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,13 +325,13 @@ class Frequencies:
     """No honest report says a given symbol with a larger probability."""
     least: float
     """Nor with a smaller one."""
-    capital: float
-    """Of each of the two."""
+    capital: Mapping[str, float]
+    """By name. Absent bets are not made."""
 
     @property
     def total(self) -> float:
-        """Return the capital of both."""
-        return 2 * self.capital
+        """Return the capital of all of these bets."""
+        return sum(self.capital.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,8 +496,8 @@ def _block(alphabet: Alphabet, blocks: int) -> Block:
         symbols=alphabet.symbols,
         predictions=_predictions(alphabet, capital),
         symbol_sets=_symbol_sets(alphabet, capital.get("symbols: too many")),
-        heavy_hitters=_heavy_hitters(alphabet, capital.get("heavy hitters")),
-        frequencies=_frequencies(alphabet, capital.get("own frequencies: too many")),
+        heavy_hitters=_heavy_hitters(alphabet, capital),
+        frequencies=_frequencies(alphabet, capital),
     )
 
 
@@ -538,8 +555,8 @@ def _symbol_sets(alphabet: Alphabet, capital: Capital | None) -> Sets | None:
     return Sets(items=alphabet.symbols, few=few, many=many, most=alphabet.most, least=alphabet.least, capital=capital)
 
 
-def _heavy_hitters(alphabet: Alphabet, capital: Capital | None) -> HeavyHitters | None:
-    if capital is None:
+def _heavy_hitters(alphabet: Alphabet, capital: Mapping[str, Capital]) -> HeavyHitters | None:
+    if "heavy hitters" not in capital:
         return None
     return HeavyHitters(
         categories=alphabet.categories,
@@ -549,19 +566,22 @@ def _heavy_hitters(alphabet: Alphabet, capital: Capital | None) -> HeavyHitters 
         votes=(4, 8, 16),
         most=alphabet.most,
         least=alphabet.least,
-        capital=capital,
+        capital=capital["heavy hitters"],
+        vetoes=(1, 4),
+        avoided_capital=capital["avoided categories"],
     )
 
 
-def _frequencies(alphabet: Alphabet, capital: Capital | None) -> Frequencies | None:
-    if capital is None or alphabet.units * alphabet.symbols > _REMEMBERED_COUNTS:
+def _frequencies(alphabet: Alphabet, capital: Mapping[str, Capital]) -> Frequencies | None:
+    each = {bet.name: capital[bet.name].past for bet in FREQUENCIES if bet.name in capital}
+    if not each or alphabet.units * alphabet.symbols > _REMEMBERED_COUNTS:
         return None
     return Frequencies(
         units=alphabet.units,
         symbols=alphabet.symbols,
         most=alphabet.most,
         least=alphabet.least,
-        capital=capital.past,
+        capital=each,
     )
 
 

@@ -35,9 +35,13 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
   late reports alone. The two processes share alpha; a device is exposed by either.
 - *Frequencies.* Under one unit, a given symbol comes with probability at most p, and any but a given one with at most ``1 - q``. It is
   bet on where the unit's last reports did so more often, and the fraction is the smaller the less they did: functions of F, again.
+  With signs that is an attribute that shows one sign too often. Other attributes do not change what the bet has won.
+- *Avoided categories.* Every symbol, so also what a given category hashes to, comes with probability at least q, and any other symbol
+  with at most ``1 - q``. Which categories the last reports support least is a function of F.
 - *Several coins.* A block is a run of units with one coin. A report is judged by the bets of its unit's block, with that coin's p and q.
   Which block it is, is known before the toss. The other blocks put nothing in, and do not change.
-- *One unit.* At toss n, w_n goes to the capital of the unit that the toss is about. Given the unit, the others do not change.
+- *One unit.* At toss n, half of w_n goes to each of the two bets on the unit that the toss is about: one on plus, one on minus, at every
+  toss. Each is right with probability at most p. Given the unit, the bets on others do not change.
 
 **Memories.** Predictions come from the whole past of a device, and from four *restart windows*. Every 64 tosses one of
 the poorer windows is restarted. A window that predicts a device well grows rich and stays. So whenever a device turns, there soon is a
@@ -52,7 +56,7 @@ The arithmetic is in C (`gateway/kernels/`). The state of a device is one flat r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,10 +67,12 @@ from peel_gateway._kernels import ffi, lib
 from peel_gateway.mechanisms.bets import (
     BETS,
     BETS_BY_NAME,
+    FREQUENCIES,
     PREDICTIONS,
     Bet,
     Bets,
     Block,
+    Frequencies,
     HeavyHitters,
     Predictions,
     Sets,
@@ -315,8 +321,8 @@ class EProcess:
             members = {int(found_members[i]) for i in range(found.size)}
         if len(bets) == 1:
             return bets[0], tuple(sorted(members))
-        if bets[0].number is not None:  # the last one has all numbers from its own on: one per restart window
-            return max((bet for bet in bets if _number(bet) <= found.bet), key=_number), ()
+        if bets[0].number is not None:  # a bet of restart windows has as many numbers, from its own on
+            return max((bet for bet in bets if _number(bet) <= found.bet), key=_number), tuple(sorted(members))
         symbols = self.bets.blocks[found.block].symbols
         others = found.size > symbols // 2
         among = set(range(symbols)) - members if others else members
@@ -398,13 +404,20 @@ def _kernel_fields(part: Any) -> dict[str, Any]:
         return _set_fields(part)
     if isinstance(part, HeavyHitters):
         return _heavy_hitter_fields(part)
-    return asdict(part)
+    if isinstance(part, Frequencies):
+        return asdict(part) | {"capital": _capitals(FREQUENCIES, part.capital)}
+    raise TypeError(f"the kernel has no part {type(part).__name__}")
 
 
 def _prediction_capital(predictions: Predictions) -> list[float]:
     """Return the capital of each pooled bet, in the kernel's order; the last one is made by every restart window."""
-    capital = [predictions.capital.get(bet.name, 0.0) for bet in sorted(PREDICTIONS, key=_number)]
+    capital = _capitals(PREDICTIONS, predictions.capital)
     return capital + [capital[-1]] * (int(lib.PEEL_E_PROCESS_PREDICTIONS) - len(capital))
+
+
+def _capitals(bets: Sequence[Bet], capital: Mapping[str, float]) -> list[float]:
+    """Return the capital of each of the bets, in the kernel's order; 0 for those that are not made."""
+    return [capital.get(bet.name, 0.0) for bet in sorted(bets, key=_number)]
 
 
 def _set_fields(sets: Sets) -> dict[str, Any]:
@@ -425,10 +438,14 @@ def _set_fields(sets: Sets) -> dict[str, Any]:
 
 
 def _heavy_hitter_fields(part: HeavyHitters) -> dict[str, Any]:
-    sizes, votes = part.sizes, part.votes
+    sizes, votes, vetoes = part.sizes, part.votes, part.vetoes
     lists, most = int(lib.PEEL_E_PROCESS_LIST_SIZES), int(lib.PEEL_E_PROCESS_HEAVY_HITTERS)
-    if max(len(sizes), len(votes)) > lists or max((*sizes, *votes)) > most or part.symbols > 127:
-        raise ValueError(f"lists of {sizes} and {votes} of {part.symbols} symbols are more than the kernel has")
+    too_many = max(len(sizes), len(votes), len(vetoes)) > lists
+    too_long = max((*sizes, *votes)) > most or max(vetoes) > lib.PEEL_E_PROCESS_AVOIDED
+    if too_many or too_long or part.symbols > 127:
+        raise ValueError(
+            f"lists of {sizes}, {votes} and {vetoes} of {part.symbols} symbols are more than the kernel has"
+        )
     return {
         "categories": part.categories,
         "symbols": part.symbols,
@@ -440,6 +457,9 @@ def _heavy_hitter_fields(part: HeavyHitters) -> dict[str, Any]:
         "most": part.most,
         "least": part.least,
         "capital": part.capital.window,
+        "vetoes": len(vetoes),
+        "veto": vetoes,
+        "avoided_capital": part.avoided_capital.window,
     }
 
 

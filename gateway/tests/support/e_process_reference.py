@@ -11,7 +11,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from peel_gateway.mechanisms.bets import PREDICTIONS, Bets, Block, Frequencies, HeavyHitters, Predictions, Sets
+from peel_gateway.mechanisms.bets import (
+    FREQUENCIES,
+    PREDICTIONS,
+    Bets,
+    Block,
+    Frequencies,
+    HeavyHitters,
+    Predictions,
+    Sets,
+)
 
 __all__ = ["Event", "Reference"]
 
@@ -20,7 +29,7 @@ UNIT_FRACTIONS = FRACTIONS[::2]
 WINDOWS = 4
 RECENT = len(PREDICTIONS) - 1
 BURN_EVERY = 64
-SHORT_LEAD = 32
+AVOIDED = 4
 KEPT = 1 - 2.0**-46
 HAIR = 1 + 2.0**-46
 
@@ -119,8 +128,10 @@ class PredictionsPart:
         self.predictions = predictions
         self.clock = 0
         self.bets = [Capital() for _ in range(RECENT + WINDOWS)]
-        self.units = [Capital(UNIT_FRACTIONS) for _ in range(predictions.units if predictions.unit_capital else 0)]
-        self.past, self.short, *self.windows = [[0] * predictions.units for _ in range(2 + WINDOWS)]
+        alone = predictions.units if predictions.unit_capital else 0
+        self.units = [(Capital(UNIT_FRACTIONS), Capital(UNIT_FRACTIONS)) for _ in range(alone)]
+        """Of each unit: the bets on minus and on plus."""
+        self.past, *self.windows = [[0] * predictions.units for _ in range(1 + WINDOWS)]
 
     def leader(self, cell: int) -> int | None:
         return None if cell < self.predictions.symbols else cell % self.predictions.symbols
@@ -154,23 +165,20 @@ class PredictionsPart:
             right = None if symbol is None else symbol == event.symbol
             pooled += self.bets[i].play(share * capital, right, predictions.most, now) if capital else 0.0
         alone = 0.0
-        if predictions.unit_capital:
-            symbol = self.leader(self.short[event.unit])
-            right = None if symbol is None else symbol == event.symbol
-            stake = share * predictions.unit_capital
-            alone = self.units[event.unit].play(stake, right, predictions.most, now, most_trials=0xFFFF)
-        most = 256 // predictions.symbols - 1
-        for cells in (self.past, self.short, *self.windows):
-            limit = min(most, SHORT_LEAD) if cells is self.short else most
-            cells[event.unit] = self.vote(cells[event.unit], event.symbol, limit)
+        for sign, bet in enumerate(self.units[event.unit] if predictions.unit_capital else ()):
+            stake = share * predictions.unit_capital / 2
+            alone += bet.play(stake, event.symbol == sign, predictions.most, now, most_trials=0xFFFF)
+        for cells in (self.past, *self.windows):
+            cells[event.unit] = self.vote(cells[event.unit], event.symbol, 256 // predictions.symbols - 1)
         if self.clock % BURN_EVERY == 0:
             self.windows[outdated([[bet] for bet in self.bets[RECENT:]])] = [0] * predictions.units
         return pooled, alone
 
     def pack(self) -> bytes:
-        runs = [struct.pack("<IHH", each.since, each.trials, each.events) for each in self.units]
-        capitals = [struct.pack("<4f", *each.held) for each in self.units]
-        cells = [bytes(each) for each in (self.past, self.short, *self.windows)]
+        units = [bet for pair in self.units for bet in pair]
+        runs = [struct.pack("<IHH", each.since, each.trials, each.events) for each in units]
+        capitals = [struct.pack("<4f", *each.held) for each in units]
+        cells = [bytes(each) for each in (self.past, *self.windows)]
         return b"".join(
             [struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.bets), *runs, *capitals, *cells]
         )
@@ -235,8 +243,15 @@ def hashed(hash_: int, category: int, symbols: int, digits: int) -> int:
     return sum(a * v for a, v in zip(of_hash, of_category, strict=True)) % symbols
 
 
+def elected(symbols: list[int]) -> int | None:
+    """Return the symbol that comes most often; None if there is no such one."""
+    votes = Counter(symbols).most_common(2)
+    tied = not votes or (len(votes) == 2 and votes[0][1] == votes[1][1])
+    return None if tied else votes[0][0]
+
+
 class HeavyHittersPart:
-    """Bets that a report supports one of the categories that the last reports point to."""
+    """Bets that a report supports one of the categories that the last reports support most, or not one that they support least."""
 
     def __init__(self, heavy_hitters: HeavyHitters) -> None:
         self.heavy_hitters = heavy_hitters
@@ -244,6 +259,8 @@ class HeavyHittersPart:
         self.reports: list[tuple[int, int]] = []
         self.lists: list[list[int]] = [[] for _ in range(WINDOWS)]
         self.bets = [[Capital() for _ in (*heavy_hitters.sizes, *heavy_hitters.votes)] for _ in range(WINDOWS)]
+        self.avoided: list[list[int]] = [[] for _ in range(WINDOWS)]
+        self.avoided_bets = [[Capital() for _ in heavy_hitters.vetoes] for _ in range(WINDOWS)]
 
     def hash_of(self, hash_: int, category: int) -> int:
         return hashed(hash_, category, self.heavy_hitters.symbols, self.heavy_hitters.digits)
@@ -258,9 +275,8 @@ class HeavyHittersPart:
                 (self.heavy_hitters.most + (len(symbols) - 1) * self.heavy_hitters.least) * HAIR if symbols else 1.0,
             )
         for size in self.heavy_hitters.votes:
-            votes = Counter(said[:size]).most_common(2)
-            tied = not votes or (len(votes) == 2 and votes[0][1] == votes[1][1])
-            yield (set() if tied else {votes[0][0]}), self.heavy_hitters.most
+            winner = elected(said[:size])
+            yield (set() if winner is None else {winner}), self.heavy_hitters.most
 
     def play_list(self, which: int, stake: float, event: Event, now: int) -> float:
         held = 0.0
@@ -269,10 +285,25 @@ class HeavyHittersPart:
             held += bet.play(stake / len(self.bets[which]), right, bound, now)
         return held
 
+    def play_avoided(self, which: int, stake: float, event: Event, now: int) -> float:
+        said = [self.hash_of(event.unit, category) for category in self.avoided[which]]
+        bound, held = (1 - self.heavy_hitters.least) * HAIR, 0.0
+        for bet, size in zip(self.avoided_bets[which], self.heavy_hitters.vetoes, strict=True):
+            loser = elected(said[:size])
+            right = None if loser is None else event.symbol != loser
+            held += bet.play(stake / len(self.heavy_hitters.vetoes), right, bound, now)
+        return held
+
     def play(self, event: Event, now: int) -> float:
         self.clock += 1
-        share = put_in(self.clock) * self.heavy_hitters.capital.window
-        held = [self.play_list(which, share, event, now) for which in range(WINDOWS)]
+        share = put_in(self.clock)
+        held = [
+            self.play_list(which, share * self.heavy_hitters.capital.window, event, now) for which in range(WINDOWS)
+        ]
+        held += [
+            self.play_avoided(which, share * self.heavy_hitters.avoided_capital.window, event, now)
+            for which in range(WINDOWS)
+        ]
         self.reports = [*self.reports[-255:], (event.unit, event.symbol)]
         if self.clock % BURN_EVERY == 0:
             window = self.reports if self.clock % 256 == 0 else self.reports[-BURN_EVERY:]
@@ -282,6 +313,8 @@ class HeavyHittersPart:
             ]
             ranking = sorted(range(len(support)), key=lambda category: (-support[category], category))
             self.lists[outdated(self.bets)] = ranking[:16]
+            ranking = sorted(range(len(support)), key=lambda category: (support[category], category))
+            self.avoided[outdated(self.avoided_bets)] = ranking[:AVOIDED]
         return in_order(held)
 
     def pack(self) -> bytes:
@@ -292,7 +325,10 @@ class HeavyHittersPart:
         parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.bets for bet in each)]
         parts.append(struct.pack(f"<{kept}I", *(hash_ for hash_, _ in ring)))
         parts += [struct.pack("<16H", *each, *[0] * (16 - len(each))) for each in self.lists]
-        return b"".join(parts) + bytes(map(len, self.lists)) + bytes(symbol for _, symbol in ring)
+        parts += [bet.pack() for each in self.avoided_bets for bet in each]
+        parts += [struct.pack("<4H", *each, *[0] * (AVOIDED - len(each))) for each in self.avoided]
+        parts += [bytes(map(len, self.lists)), bytes(map(len, self.avoided)), bytes(symbol for _, symbol in ring)]
+        return b"".join(parts)
 
 
 class FrequenciesPart:
@@ -310,11 +346,14 @@ class FrequenciesPart:
         ranking = sorted(range(len(counts)), key=lambda symbol: (-counts[symbol], symbol))
         bounds = (self.frequencies.most * HAIR, (1 - self.frequencies.least) * HAIR)
         held = []
-        for bet, bound, symbols in zip(self.bets, bounds, (ranking[:1], ranking[:-1]), strict=True):
+        for row, bet, bound, symbols in zip(FREQUENCIES, self.bets, bounds, (ranking[:1], ranking[:-1]), strict=True):
+            capital = self.frequencies.capital.get(row.name, 0.0)
+            if not capital:
+                continue
             beyond = sum(counts[symbol] for symbol in symbols) - bound * said
             right = event.symbol in symbols if beyond > 0 else None
             risked = beyond / ((said + 16) * (1 - bound)) if beyond > 0 else 1.0
-            held.append(bet.play(put_in(self.clock) * self.frequencies.capital, right, bound, now, some=risked))
+            held.append(bet.play(put_in(self.clock) * capital, right, bound, now, some=risked))
         if counts[event.symbol] == 31:
             counts[:] = [count // 2 for count in counts]
         counts[event.symbol] += 1

@@ -224,6 +224,14 @@ def _set_of(size: int) -> Callable[[Arena, Generator], Goal]:
     return support
 
 
+def _without(size: int) -> Callable[[Arena, Generator], Goal]:
+    def suppress(arena: Arena, rng: Generator) -> Goal:
+        assert isinstance(arena, HashingArena)
+        return arena.suppress(size, rng)
+
+    return suppress
+
+
 def _strategies() -> Iterator[Strategy]:
     wide = partial(HarmonyArena, 1.0, 252)
     for life in (None, "middle"):
@@ -243,6 +251,14 @@ def _strategies() -> Iterator[Strategy]:
                 f"{sleeper}hashing_{size}_of_{domain}",
                 partial(HashingArena, 1.0, domain),
                 _set_of(size),
+                _always,
+                life,
+            )
+        for domain, size in ((200, 1), (5000, 1), (5000, 2), (5000, 4)):
+            yield Strategy(
+                f"{sleeper}hashing_without_{size}_of_{domain}",
+                partial(HashingArena, 1.0, domain),
+                _without(size),
                 _always,
                 life,
             )

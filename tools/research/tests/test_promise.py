@@ -16,6 +16,7 @@ from peel_research.promise import measure as figures
 from peel_research.promise.engine import Coalition
 from peel_research.promise.picking import STRATEGIES as PICKING
 from peel_research.promise.picking import Setting, pick
+from peel_research.promise.wasting import hysteresis, sacrifice, sacrifice_on_engine, suppression_on_engine
 from peel_tools.planning.arena import ALPHA, Arena, HarmonyArena, HashingArena, KrrArena
 from peel_tools.planning.insider import STRATEGIES, exposed_after, in_order, one_attribute, ratios, turned
 
@@ -53,6 +54,56 @@ def test_without_restart_windows_the_promise_would_be_broken() -> None:
     assert measured["sleeper_ratio_10000"] > 1.5
 
 
+def ignore_frequencies(arena: Arena) -> None:
+    """Play without the bets on frequencies from now on."""
+    (block,) = arena.e_process.bets.blocks
+    arena.e_process = EProcess(replace(arena.e_process.bets, blocks=(replace(block, frequencies=None),)), ALPHA)
+
+
+@pytest.mark.parametrize("targets", [126, 154, 227])
+def test_a_sacrifice_of_some_attributes_stays_within_the_promise(targets: int) -> None:
+    found = sacrifice(HarmonyArena(1.0, 252), 10_000, targets, seed=11)
+    assert found.overall <= 1.22
+    assert 1 < found.targets <= 1.45
+
+
+def test_without_bets_on_frequencies_a_sacrifice_would_break_the_promise() -> None:
+    arena = HarmonyArena(1.0, 252)
+    ignore_frequencies(arena)
+    found = sacrifice(arena, 10_000, 154, seed=11)
+    assert found.overall > 1.3
+    assert found.targets > 2
+
+
+def test_an_engine_counts_a_sacrifice_as_the_walk_does() -> None:
+    """The engine assigns the attributes by the device's key."""
+    played, counted = sacrifice(HarmonyArena(1.0, 64), 3000, 50, seed=1), sacrifice_on_engine(64, 3000, 50)
+    assert counted is not None
+    assert counted.overall == pytest.approx(played.overall, abs=0.1)
+    assert counted.targets == pytest.approx(played.targets, abs=0.1)
+
+
+@pytest.mark.slow
+def test_hysteresis_about_one_attribute_stays_within_the_promise() -> None:
+    assert 1 < hysteresis(HarmonyArena(1.0, 8), 40_000, seed=11) <= 1.07
+
+
+@pytest.mark.parametrize("domain", [200, 5000])
+def test_an_engine_exposes_who_never_says_what_a_category_hashes_to(domain: int) -> None:
+    waited = suppression_on_engine(domain, most=1000, seed=11)
+    assert waited is not None
+    assert waited <= 400
+
+
+@pytest.mark.parametrize("domain", [200, 5000])
+def test_an_insider_who_suppresses_a_category_comes_down(domain: int) -> None:
+    """He says it as seldom as the bets allow. Without the bet on avoided categories he would never have to say it."""
+    arena, rng = HashingArena(1.0, domain), np.random.default_rng(11)
+    found = ratios(arena, [arena.suppress(1, rng)], (1000, 10_000), rng, sleepers=False)
+    assert 1 < found["ratio_10000"] < 1.35
+    assert found["ratio_1000"] < 2
+
+
 def weighing(arena: HashingArena, size: int, reports: int, price: float, rng: np.random.Generator) -> float:
     """Return an insider's effect on a set of categories, as a multiple of that of a liar who picks his lie by the hash.
 
@@ -79,8 +130,7 @@ def test_an_insider_who_is_sure_of_himself_where_categories_fall_together() -> N
     """Is held by what is bet on each hash by itself; without it, he would go on like that."""
     arena = HashingArena(1.0, 16)
     assert 1 < weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) < 1.6
-    (block,) = arena.e_process.bets.blocks
-    arena.e_process = EProcess(replace(arena.e_process.bets, blocks=(replace(block, frequencies=None),)), ALPHA)
+    ignore_frequencies(arena)
     assert weighing(arena, 6, 6000, 10.0, np.random.default_rng(1)) > 2
 
 
@@ -139,6 +189,12 @@ MOST = {
     "sleeper_krr_50_of_252": 150,
     "hashing_1_of_200": 150,
     "sleeper_hashing_1_of_200": 160,
+    "hashing_without_1_of_200": 1000,
+    "hashing_without_1_of_5000": 1000,
+    "hashing_without_4_of_5000": 1000,
+    "sleeper_hashing_without_1_of_200": 1000,
+    "sleeper_hashing_without_1_of_5000": 1000,
+    "sleeper_hashing_without_4_of_5000": 1000,
     "hashing_any_of_6_of_16": 3000,
     "hashing_any_of_6_of_200": 6000,
 }
@@ -223,7 +279,7 @@ def test_bets_that_do_not_see_a_block_would_let_its_insider_have_the_cap(setting
     """So the harm is bounded by the bets on that block, not by the walk."""
     blind = mixed.Mixed(setting.profile, np.random.default_rng(1))
     bets = blind.e_process.bets
-    sign = replace(bets.blocks[0], predictions=None)
+    sign = replace(bets.blocks[0], predictions=None, frequencies=None)
     blind.e_process = EProcess(replace(bets, blocks=(sign, *bets.blocks[1:])), ALPHA)
     found = mixed.harm(blind, [0], (1000,), np.random.default_rng(2))
     assert found["ratio_1000"] == pytest.approx(found["cap"], abs=0.01)
