@@ -29,6 +29,21 @@ double heavy_hitters_play(uint8_t *part, const peel_heavy_hitter_bets *heavy_hit
 /* Bet on the symbol of a report, then count it. Returns what the bets hold. */
 double frequencies_play(uint8_t *part, const peel_frequency_bets *frequencies, uint32_t unit, uint32_t symbol, uint32_t now);
 
+/* Reverse the bytes of each of count numbers of so many bytes. */
+static inline void reverse_each(void *numbers, size_t bytes, size_t count) {
+  for (uint8_t *at = numbers; count > 0; count--, at += bytes)
+    for (size_t i = 0; i < bytes / 2; i++) {
+      uint8_t kept = at[i];
+      at[i] = at[bytes - 1 - i], at[bytes - 1 - i] = kept;
+    }
+}
+
+/* The same for every number of a part. */
+void predictions_reverse(uint8_t *part, const peel_prediction_bets *predictions);
+void sets_reverse(uint8_t *part, const peel_set_bets *sets);
+void heavy_hitters_reverse(uint8_t *part, const peel_heavy_hitter_bets *heavy_hitters);
+void frequencies_reverse(uint8_t *part);
+
 /* What the bets on single units hold, all together. */
 double predictions_unit_capital(const uint8_t *part, const peel_prediction_bets *predictions);
 

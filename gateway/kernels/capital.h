@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "e_process.h"
+#include "bet_kinds.h"
 
 #define KEPT (1.0 - 0x1p-46)
 #define HAIR (1.0 + 0x1p-46) /* a bound that was computed is rounded up */
@@ -85,6 +85,8 @@ static double bet_play_some(bet *b, double stake, double some, int outcome, doub
 static double bet_play(bet *b, double stake, int outcome, double bound, uint32_t now) {
   return bet_play_some(b, stake, 1.0, outcome, bound, now);
 }
+
+static inline void reverse_bets(bet *bets, size_t count) { reverse_each(bets, sizeof(uint32_t), count * (sizeof(bet) / sizeof(uint32_t))); }
 
 /* Every so many tosses one of the windows restarts. One that is right about a device grows rich and stays; so there is always one
  * that began soon after a device turned, whenever that was, and that is not confused by what the device was before.

@@ -158,6 +158,20 @@ size_t peel_e_process_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, cons
   return wanted->count;
 }
 
+void peel_e_process_reverse_bytes(uint8_t *state, const peel_e_process *process) {
+  reverse_each(state, sizeof(uint64_t), (sizeof(head) + process->blocks * sizeof(block_capital)) / sizeof(uint64_t));
+  for (uint32_t b = 0; b < process->blocks; b++) {
+    const peel_block_bets *block = process->block + b;
+    if (block->predictions.units) predictions_reverse(state + block->predictions.offset, &block->predictions);
+    if (block->symbol_sets.items) sets_reverse(state + block->symbol_sets.offset, &block->symbol_sets);
+    if (block->heavy_hitters.categories) heavy_hitters_reverse(state + block->heavy_hitters.offset, &block->heavy_hitters);
+    if (block->frequencies.units) frequencies_reverse(state + block->frequencies.offset);
+  }
+  const peel_set_bets *const parts[] = {&process->reports, &process->gaps, &process->late};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (parts[i]->items) sets_reverse(state + parts[i]->offset, parts[i]);
+}
+
 double peel_e_process_capital(const uint8_t *state, const peel_e_process *process) {
   double units = 0;
   for (uint32_t b = 0; b < process->blocks; b++) {

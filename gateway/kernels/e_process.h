@@ -4,7 +4,8 @@
  *
  * A state is one flat record per device, of process.bytes bytes, 8-byte aligned, all zero for a device that has said nothing. Its layout
  * follows from the process (peel_e_process_lay_out). No libm, and no contraction of products and sums (-ffp-contract=off): the same tosses
- * in the same order give the same bytes on every machine with IEEE 754 doubles. */
+ * in the same order give the same values on every machine with IEEE 754 doubles. Stored states are little-endian
+ * (peel_e_process_reverse_bytes). */
 #ifndef PEEL_E_PROCESS_H
 #define PEEL_E_PROCESS_H
 
@@ -193,6 +194,9 @@ void peel_e_process_peek(double *capital, uint8_t *scratch, const uint8_t *state
 size_t peel_e_process_walk(uint8_t *took, uint8_t *scratch, uint8_t *state, const peel_e_process *process,
                            const peel_e_process_events *wanted, const peel_e_process_events *other, const double *price, double ceiling,
                            double floor);
+
+/* Reverse the bytes of every number in a state: from this machine's order to the other one, or back. */
+void peel_e_process_reverse_bytes(uint8_t *state, const peel_e_process *process);
 
 /* Capital of a device, all units counted: that of its richer process, times the process's share of alpha. */
 double peel_e_process_capital(const uint8_t *state, const peel_e_process *process);

@@ -69,6 +69,12 @@ double frequencies_play(uint8_t *part, const peel_frequency_bets *frequencies, u
   return held;
 }
 
+void frequencies_reverse(uint8_t *part) {
+  view v = view_of(part);
+  reverse_each(v.clock, sizeof *v.clock, 1);
+  reverse_bets(v.bets, PEEL_E_PROCESS_FREQUENCIES);
+}
+
 void frequencies_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_frequency_bets *frequencies, double share) {
   view v = view_of((uint8_t *)part);
   for (uint32_t which = 0; which < PEEL_E_PROCESS_FREQUENCIES; which++) {

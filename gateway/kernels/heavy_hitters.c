@@ -223,6 +223,16 @@ double heavy_hitters_play(uint8_t *part, const peel_heavy_hitter_bets *c, uint32
   return capital;
 }
 
+void heavy_hitters_reverse(uint8_t *part, const peel_heavy_hitter_bets *c) {
+  view v = view_of(part, c);
+  reverse_each(v.clock, sizeof *v.clock, 1);
+  reverse_bets(v.bets, (size_t)PEEL_E_PROCESS_WINDOWS * bets_per_list(c));
+  reverse_each(v.hash, sizeof *v.hash, KEPT_REPORTS);
+  reverse_each(v.lists, sizeof v.lists->category[0], (size_t)PEEL_E_PROCESS_WINDOWS * PEEL_E_PROCESS_HEAVY_HITTERS);
+  reverse_bets(v.avoided_bets, (size_t)PEEL_E_PROCESS_WINDOWS * c->vetoes);
+  reverse_each(v.avoided, sizeof v.avoided->category[0], (size_t)PEEL_E_PROCESS_WINDOWS * PEEL_E_PROCESS_AVOIDED);
+}
+
 static void explain_avoided(peel_e_process_evidence *best, const view *v, const peel_heavy_hitter_bets *c, double share) {
   for (uint32_t i = 0; i < PEEL_E_PROCESS_WINDOWS * c->vetoes; i++) {
     const bet *b = v->avoided_bets + i;

@@ -123,6 +123,19 @@ prediction_capital predictions_play(uint8_t *part, const peel_prediction_bets *p
   return capital;
 }
 
+void predictions_reverse(uint8_t *part, const peel_prediction_bets *predictions) {
+  view v = view_of(part, predictions);
+  size_t alone = predictions->unit_capital > 0 ? DIRECTIONS * (size_t)predictions->units : 0;
+  reverse_each(v.clock, sizeof *v.clock, 1);
+  reverse_bets(v.bets, PEEL_E_PROCESS_PREDICTIONS);
+  for (size_t i = 0; i < alone; i++) {
+    reverse_each(&v.unit_runs[i].since, sizeof v.unit_runs[i].since, 1);
+    reverse_each(&v.unit_runs[i].trials, sizeof v.unit_runs[i].trials, 1);
+    reverse_each(&v.unit_runs[i].events, sizeof v.unit_runs[i].events, 1);
+  }
+  reverse_each(v.unit_capitals, sizeof *v.unit_capitals, PEEL_E_PROCESS_UNIT_FRACTIONS * alone);
+}
+
 double predictions_unit_capital(const uint8_t *part, const peel_prediction_bets *predictions) {
   view v = view_of((uint8_t *)part, predictions);
   return predictions->unit_capital > 0 ? capital_sum(v.unit_capitals, DIRECTIONS * PEEL_E_PROCESS_UNIT_FRACTIONS * predictions->units) : 0;

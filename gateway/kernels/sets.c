@@ -142,6 +142,13 @@ double sets_play(uint8_t *part, const peel_set_bets *sets, uint32_t item, uint32
   return capital;
 }
 
+void sets_reverse(uint8_t *part, const peel_set_bets *sets) {
+  view v = view_of(part, sets);
+  reverse_each(v.clock, sizeof *v.clock, 1);
+  reverse_bets(v.bets, (size_t)sets->sizes + (size_t)sets->windows * sets->few);
+  reverse_each(v.count, sizeof *v.count, sets->items);
+}
+
 void sets_explain(peel_e_process_evidence *best, const uint8_t *part, const peel_set_bets *sets, uint32_t which, double share) {
   view v = view_of((uint8_t *)part, sets);
   for (uint32_t memory = 0; memory <= sets->windows; memory++) {

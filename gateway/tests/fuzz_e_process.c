@@ -127,6 +127,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   explain(state, &process);
   peel_e_process_update(&crossed, state, &place, &process, &events);
   explain(state, &process);
+  memcpy(scratch, state, process.bytes);
+  peel_e_process_reverse_bytes(scratch, &process);
+  peel_e_process_reverse_bytes(scratch, &process);
+  require(memcmp(scratch, state, process.bytes) == 0);
   free(state);
   free(scratch);
   return 0;

@@ -161,6 +161,7 @@ def test_the_kernel_does_what_the_reference_does(history: tuple[Bets, list[Event
         e_process.update(states, arrays([event]))
         assert reference.play(event) == peeked
     assert states[0].tobytes() == reference.pack()
+    assert e_process.reversed(states)[0].tobytes() == reference.pack(">")
 
 
 @pytest.mark.slow
@@ -180,6 +181,7 @@ def test_a_long_life(bets: Bets) -> None:
     for event in events:
         reference.play(event)
     assert states[0].tobytes() == reference.pack()
+    assert e_process.reversed(states)[0].tobytes() == reference.pack(">")
 
 
 def test_a_clock_that_cannot_count_further_puts_nothing_in() -> None:

@@ -8,6 +8,7 @@ played again when the gateway starts.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -114,7 +115,7 @@ class DeviceTests:
         place = np.searchsorted(devices, stored.device[mine])
         checkpoint[place] = stored.arrival[mine]
         self.states[rows[checkpoint < 0]] = 0
-        unpack(self.states, rows[place], [stored.state[at] for at in mine.tolist()])
+        _unpack_stored(self.e_process, self.states, rows[place], [stored.state[at] for at in mine.tolist()])
         self.checkpoint[rows], self.arrival[rows] = checkpoint, np.maximum(checkpoint, 0)
 
     def _assign(self, slots: Slots) -> Rows:
@@ -265,6 +266,7 @@ def restore(
 class _Played:
     """Devices of one profile, sorted ids, with their states."""
 
+    e_process: EProcess
     device: Ints
     checkpoint: Ints
     arrival: Ints
@@ -273,7 +275,7 @@ class _Played:
     def checkpoints(self, profile: Profile, which: Bools) -> DeviceTestTable:
         """Some of them as the store wants them."""
         rows = Rows(np.flatnonzero(which))
-        return checkpoints(profile, self.device[rows], self.arrival[rows], self.states, rows)
+        return checkpoints(profile, self.e_process, self.device[rows], self.arrival[rows], self.states, rows)
 
 
 def _played_on(
@@ -295,7 +297,7 @@ def _played_on(
     replay(
         profile, e_process, devices, states, *select(news, lambda each: going_on[np.searchsorted(devices, each.device)])
     )
-    return _Played(devices, checkpoint, arrival, states)
+    return _Played(e_process, devices, checkpoint, arrival, states)
 
 
 def select(
@@ -331,7 +333,8 @@ def starts(former: DeviceTestTable, profile: Profile, devices: Ints, e_process: 
     """States that devices (sorted ids) begin with: a former one, or that of a device that has said nothing."""
     states = e_process.new_states(len(devices))
     mine = _rows_of(former, profile, devices)
-    unpack(states, np.searchsorted(devices, former.device[mine]), [former.state[at] for at in mine.tolist()])
+    rows = np.searchsorted(devices, former.device[mine])
+    _unpack_stored(e_process, states, rows, [former.state[at] for at in mine.tolist()])
     return states
 
 
@@ -340,9 +343,20 @@ def _rows_of(table: DeviceTestTable, profile: Profile, devices: Ints) -> Ints:
     return np.flatnonzero((table.profile == profile.id) & np.isin(table.device, devices))
 
 
-def checkpoints(profile: Profile, device: Ints, arrival: Ints, states: Bytes, rows: Rows) -> DeviceTestTable:
+def checkpoints(
+    profile: Profile, e_process: EProcess, device: Ints, arrival: Ints, states: Bytes, rows: Rows
+) -> DeviceTestTable:
     """States of devices of a profile, which are in these rows, as the store wants them."""
+    if sys.byteorder == "big":
+        states, rows = e_process.reversed(states[rows]), Rows(np.arange(len(rows)))
     return DeviceTestTable(device, np.full(len(device), profile.id), arrival, pack(states, rows))
+
+
+def _unpack_stored(e_process: EProcess, states: Bytes, rows: Ints, packed: Sequence[bytes]) -> None:
+    """Put stored states, which are little-endian, into rows."""
+    unpack(states, rows, packed)
+    if sys.byteorder == "big":
+        states[rows] = e_process.reversed(states[rows])
 
 
 def joined(tables: Sequence[DeviceTestTable]) -> DeviceTestTable:

@@ -277,6 +277,14 @@ class EProcess:
         )
         return took.astype(np.bool_), int(steps)
 
+    def reversed(self, states: Bytes) -> Bytes:
+        """Return a copy of states with the bytes of each number in the other order, little-endian or big-endian."""
+        copy = np.array(states, order="C")
+        first = self._states(copy, writable=True)
+        for row in range(len(copy)):
+            lib.peel_e_process_reverse_bytes(first + row * self.state_bytes, self._process)
+        return copy
+
     def log_capital(self, states: Bytes) -> Floats:
         """Natural logarithm of each device's capital, float64[R]: of all that its bets hold, -inf where nothing was said."""
         first = self._states(states)

@@ -73,7 +73,7 @@ def device_test_table(
     for profile, of, each in zip(context.keyring.profiles, device_tests, played, strict=True):
         rows = Rows(each.rows[each.stored])
         ids = context.ids(Slots(of.row_cache.slot[rows]))
-        tables.append(checkpoints(profile, ids, each.arrival[each.stored], of.states, rows))
+        tables.append(checkpoints(profile, of.e_process, ids, each.arrival[each.stored], of.states, rows))
     return joined(tables)
 
 

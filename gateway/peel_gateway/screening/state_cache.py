@@ -221,7 +221,9 @@ class StateCache:
         for profile, device_tests in zip(self.context.keyring.profiles, self.device_tests, strict=True):
             due = Rows(np.flatnonzero(device_tests.unstored))
             ids = self.context.ids(Slots(device_tests.row_cache.slot[due]))
-            tables.append(checkpoints(profile, ids, device_tests.arrival[due], device_tests.states, due))
+            tables.append(
+                checkpoints(profile, device_tests.e_process, ids, device_tests.arrival[due], device_tests.states, due)
+            )
         return joined(tables), self._known_to
 
     def note_checkpoint(self) -> None:

@@ -109,8 +109,8 @@ class Capital:
     def total(self) -> float:
         return in_order(self.held)
 
-    def pack(self) -> bytes:
-        return struct.pack(f"<III{len(self.held)}f", self.since, self.trials, self.events, *self.held)
+    def pack(self, order: str = "<") -> bytes:
+        return struct.pack(f"{order}III{len(self.held)}f", self.since, self.trials, self.events, *self.held)
 
 
 def outdated(windows: list[list[Capital]]) -> int:
@@ -174,13 +174,19 @@ class PredictionsPart:
             self.windows[outdated([[bet] for bet in self.bets[RECENT:]])] = [0] * predictions.units
         return pooled, alone
 
-    def pack(self) -> bytes:
+    def pack(self, order: str = "<") -> bytes:
         units = [bet for pair in self.units for bet in pair]
-        runs = [struct.pack("<IHH", each.since, each.trials, each.events) for each in units]
-        capitals = [struct.pack("<4f", *each.held) for each in units]
+        runs = [struct.pack(f"{order}IHH", each.since, each.trials, each.events) for each in units]
+        capitals = [struct.pack(f"{order}4f", *each.held) for each in units]
         cells = [bytes(each) for each in (self.past, *self.windows)]
         return b"".join(
-            [struct.pack("<II", self.clock, 0), *(bet.pack() for bet in self.bets), *runs, *capitals, *cells]
+            [
+                struct.pack(f"{order}II", self.clock, 0),
+                *(bet.pack(order) for bet in self.bets),
+                *runs,
+                *capitals,
+                *cells,
+            ]
         )
 
 
@@ -227,11 +233,14 @@ class SetsPart:
             self.counts[1 + old] = [0] * self.sets.items
         return in_order(held)
 
-    def pack(self) -> bytes:
+    def pack(self, order: str = "<") -> bytes:
         past, *windows = self.counts
-        bets = b"".join(bet.pack() for memory in self.bets for _, bet in memory)
+        bets = b"".join(bet.pack(order) for memory in self.bets for _, bet in memory)
         return (
-            struct.pack("<I", self.clock) + bets + struct.pack(f"<{len(past)}H", *past) + b"".join(map(bytes, windows))
+            struct.pack(f"{order}I", self.clock)
+            + bets
+            + struct.pack(f"{order}{len(past)}H", *past)
+            + b"".join(map(bytes, windows))
         )
 
 
@@ -317,16 +326,16 @@ class HeavyHittersPart:
             self.avoided[outdated(self.avoided_bets)] = ranking[:AVOIDED]
         return in_order(held)
 
-    def pack(self) -> bytes:
+    def pack(self, order: str = "<") -> bytes:
         kept = 256
         ring = [(0, 0)] * kept
         for back, report in enumerate(reversed(self.reports)):
             ring[(self.clock - 1 - back) % kept] = report
-        parts = [struct.pack("<I", self.clock), *(bet.pack() for each in self.bets for bet in each)]
-        parts.append(struct.pack(f"<{kept}I", *(hash_ for hash_, _ in ring)))
-        parts += [struct.pack("<16H", *each, *[0] * (16 - len(each))) for each in self.lists]
-        parts += [bet.pack() for each in self.avoided_bets for bet in each]
-        parts += [struct.pack("<4H", *each, *[0] * (AVOIDED - len(each))) for each in self.avoided]
+        parts = [struct.pack(f"{order}I", self.clock), *(bet.pack(order) for each in self.bets for bet in each)]
+        parts.append(struct.pack(f"{order}{kept}I", *(hash_ for hash_, _ in ring)))
+        parts += [struct.pack(f"{order}16H", *each, *[0] * (16 - len(each))) for each in self.lists]
+        parts += [bet.pack(order) for each in self.avoided_bets for bet in each]
+        parts += [struct.pack(f"{order}4H", *each, *[0] * (AVOIDED - len(each))) for each in self.avoided]
         parts += [bytes(map(len, self.lists)), bytes(map(len, self.avoided)), bytes(symbol for _, symbol in ring)]
         return b"".join(parts)
 
@@ -359,11 +368,11 @@ class FrequenciesPart:
         counts[event.symbol] += 1
         return in_order(held)
 
-    def pack(self) -> bytes:
+    def pack(self, order: str = "<") -> bytes:
         return b"".join(
             [
-                struct.pack("<I", self.clock),
-                *(bet.pack() for bet in self.bets),
+                struct.pack(f"{order}I", self.clock),
+                *(bet.pack(order) for bet in self.bets),
                 *(bytes(each) for each in self.counts),
             ]
         )
@@ -396,9 +405,9 @@ class BlockPart:
             self.held["predictions"], unit = self.predictions.play(event, now)
         return unit
 
-    def pack(self) -> list[bytes]:
+    def pack(self, order: str = "<") -> list[bytes]:
         parts = (self.predictions, self.symbol_sets, self.heavy_hitters, self.frequencies)
-        return [part.pack() for part in parts if part]
+        return [part.pack(order) for part in parts if part]
 
 
 class Reference:
@@ -431,10 +440,10 @@ class Reference:
         punctual = in_order([blocks, self.held["unit"], self.held["reports"], self.held["gaps"]])
         return max(punctual * (1.0 - self.parameters.late_share), self.held["late"] * self.parameters.late_share)
 
-    def pack(self) -> bytes:
-        """The kernel's record."""
-        parts = [struct.pack("<Q4d", self.first, *self.held.values())]
-        parts += [struct.pack("<4d", *block.held.values()) for block in self.blocks]
-        parts += [part for block in self.blocks for part in block.pack()]
-        parts += [part.pack() for part in self.sets.values()]
+    def pack(self, order: str = "<") -> bytes:
+        """The kernel's record, on a little-endian machine, or with ``>`` on a big-endian one."""
+        parts = [struct.pack(f"{order}Q4d", self.first, *self.held.values())]
+        parts += [struct.pack(f"{order}4d", *block.held.values()) for block in self.blocks]
+        parts += [part for block in self.blocks for part in block.pack(order)]
+        parts += [part.pack(order) for part in self.sets.values()]
         return b"".join(part + bytes(-len(part) % 8) for part in parts)
