@@ -39,7 +39,9 @@ static size_t lay_out_block(peel_block_bets *block, size_t at) {
   block->heavy_hitters.offset = at;
   at += heavy_hitters_bytes(&block->heavy_hitters);
   block->frequencies.offset = at;
-  return at + frequencies_bytes(&block->frequencies);
+  at += frequencies_bytes(&block->frequencies);
+  block->lasting_frequencies.offset = at;
+  return at + frequencies_bytes(&block->lasting_frequencies);
 }
 
 size_t peel_e_process_lay_out(peel_e_process *process) {
@@ -95,8 +97,11 @@ static double play_block(uint8_t *state, const peel_block_bets *block, block_cap
   bet_on_item(&held->symbols, state, &block->symbol_sets, e->symbol, now);
   if (block->heavy_hitters.categories)
     held->heavy_hitters = heavy_hitters_play(state + block->heavy_hitters.offset, &block->heavy_hitters, unit, e->symbol, now);
-  if (block->frequencies.units)
-    held->frequencies = frequencies_play(state + block->frequencies.offset, &block->frequencies, unit, e->symbol, now);
+  const peel_frequency_bets *const frequencies[] = {&block->frequencies, &block->lasting_frequencies};
+  double held_by[] = {0, 0};
+  for (size_t i = 0; i < 2; i++)
+    if (frequencies[i]->units) held_by[i] = frequencies_play(state + frequencies[i]->offset, frequencies[i], unit, e->symbol, now);
+  held->frequencies = held_by[0] + held_by[1];
   if (!block->predictions.units) return 0;
   prediction_capital capital = predictions_play(state + block->predictions.offset, &block->predictions, unit, e->symbol, e->cohort, now);
   held->predictions = capital.pooled;
@@ -166,6 +171,7 @@ void peel_e_process_reverse_bytes(uint8_t *state, const peel_e_process *process)
     if (block->symbol_sets.items) sets_reverse(state + block->symbol_sets.offset, &block->symbol_sets);
     if (block->heavy_hitters.categories) heavy_hitters_reverse(state + block->heavy_hitters.offset, &block->heavy_hitters);
     if (block->frequencies.units) frequencies_reverse(state + block->frequencies.offset);
+    if (block->lasting_frequencies.units) frequencies_reverse(state + block->lasting_frequencies.offset);
   }
   const peel_set_bets *const parts[] = {&process->reports, &process->gaps, &process->late};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -214,6 +220,8 @@ static void explain_block(peel_e_process_evidence *best, const uint8_t *state, c
   explain_sets(&found, state, process, PEEL_E_PROCESS_PART_SYMBOLS, b, share);
   if (block->heavy_hitters.categories) heavy_hitters_explain(&found, state + block->heavy_hitters.offset, &block->heavy_hitters, share);
   if (block->frequencies.units) frequencies_explain(&found, state + block->frequencies.offset, &block->frequencies, share);
+  if (block->lasting_frequencies.units)
+    frequencies_explain(&found, state + block->lasting_frequencies.offset, &block->lasting_frequencies, share);
   if (found.part == PEEL_E_PROCESS_PARTS) return;
   found.block = b;
   found.unit += block->first_unit;

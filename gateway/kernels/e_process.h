@@ -116,10 +116,11 @@ typedef struct {
 
 /* Bets that a report says what its unit's last reports said most, or not what they said least. */
 typedef struct {
-  uint32_t units;                             /* 0: no such bets */
-  uint32_t symbols;                           /* 2 or more */
-  double most;                                /* no honest report says a given symbol with a larger probability, */
-  double least;                               /* nor with a smaller one */
+  uint32_t units;   /* 0: no such bets */
+  uint32_t symbols; /* 2 or more */
+  uint32_t full;    /* a symbol's count that is so large halves those of its unit, 2 to 255: how long they remember */
+  double most;      /* no honest report says a given symbol with a larger probability, */
+  double least;     /* nor with a smaller one */
   double capital[PEEL_E_PROCESS_FREQUENCIES]; /* of each; 0: not made */
   size_t offset;
 } peel_frequency_bets;
@@ -135,6 +136,7 @@ typedef struct {
   peel_set_bets symbol_sets; /* which symbols, whatever the unit */
   peel_heavy_hitter_bets heavy_hitters;
   peel_frequency_bets frequencies;
+  peel_frequency_bets lasting_frequencies; /* the same with a longer memory */
 } peel_block_bets;
 
 /* All bets on the devices of a profile. The capital of reports, gaps and all blocks adds up to at most 1, and so does that of late. */

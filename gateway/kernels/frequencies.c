@@ -5,9 +5,6 @@
 #include "bet_kinds.h"
 #include "capital.h"
 
-/* A count that is full halves those of its unit: some dozens of a unit's last reports are known, so a device that turns is soon seen for
- * what it is now. */
-#define FULL 31
 /* What is risked would be best if a unit's shares were as counted so far, and in these many more reports at the bound. */
 #define DOUBT 16
 
@@ -42,9 +39,9 @@ static double play_share(bet *b, double stake, uint32_t often, uint32_t said, in
   return bet_play_some(b, stake, risked, right ? RIGHT : WRONG, bound, now);
 }
 
-static void remember(uint8_t *count, uint32_t symbols, uint32_t symbol) {
-  if (count[symbol] >= FULL)
-    for (uint32_t i = 0; i < symbols; i++) count[i] /= 2;
+static void remember(uint8_t *count, const peel_frequency_bets *frequencies, uint32_t symbol) {
+  if (count[symbol] >= frequencies->full)
+    for (uint32_t i = 0; i < frequencies->symbols; i++) count[i] /= 2;
   count[symbol]++;
 }
 
@@ -65,7 +62,7 @@ double frequencies_play(uint8_t *part, const peel_frequency_bets *frequencies, u
     double stake = share * frequencies->capital[which];
     held += play_share(v.bets + which, stake, often[which], said, right[which], bound_of(frequencies, which), now);
   }
-  remember(count, frequencies->symbols, symbol);
+  remember(count, frequencies, symbol);
   return held;
 }
 

@@ -32,7 +32,9 @@ static peel_block_bets block_of(unsigned which) {
     peel_block_bets block = {.units = 5, .questions = 5};
     block.predictions = (peel_prediction_bets){.units = 5, .symbols = 2, .most = 0.73, .unit_capital = 0.1};
     for (size_t i = 0; i < PEEL_E_PROCESS_PREDICTIONS; i++) block.predictions.capital[i] = 0.02;
-    block.frequencies = (peel_frequency_bets){.units = 5, .symbols = 2, .most = 0.73, .least = 0.27, .capital = {0.1}};
+    block.frequencies = (peel_frequency_bets){.units = 5, .symbols = 2, .full = 8, .most = 0.73, .least = 0.27, .capital = {0.1}};
+    block.lasting_frequencies = block.frequencies;
+    block.lasting_frequencies.full = UINT8_MAX;
     return block;
   }
   if (which == 1) return (peel_block_bets){.units = 1, .questions = 1, .symbol_sets = sets_of(6, PEEL_E_PROCESS_WINDOWS)};
@@ -50,7 +52,7 @@ static peel_block_bets block_of(unsigned which) {
                                                  .vetoes = 2,
                                                  .veto = {1, PEEL_E_PROCESS_AVOIDED},
                                                  .avoided_capital = 0.1};
-  block.frequencies = (peel_frequency_bets){.units = 81, .symbols = 3, .most = 0.5, .least = 0.25, .capital = {0.1, 0.1}};
+  block.frequencies = (peel_frequency_bets){.units = 81, .symbols = 3, .full = 31, .most = 0.5, .least = 0.25, .capital = {0.1, 0.1}};
   return block;
 }
 

@@ -147,7 +147,9 @@ def test_a_coin_a_little_above_its_bound_is_exposed_more_often_than_alpha() -> N
 def alone(bets: Bets, name: str) -> Bets:
     """Return one bet of a single block with all of the capital."""
     (block,) = bets.blocks
-    bare = replace(block, predictions=None, symbol_sets=None, heavy_hitters=None, frequencies=None)
+    bare = replace(
+        block, predictions=None, symbol_sets=None, heavy_hitters=None, frequencies=None, lasting_frequencies=None
+    )
     if name == "one unit":
         assert block.predictions is not None
         only = replace(bare, predictions=replace(block.predictions, capital={}, unit_capital=1.0))

@@ -81,7 +81,7 @@ def block_stakes(block: BlockPart, unit: int) -> Stakes:
         share, parameters = next_share(part.clock), part.heavy_hitters
         for lists, each in ((part.bets, parameters.capital), (part.avoided_bets, parameters.avoided_capital)):
             stakes += [(bet, share * Fraction(each.window) / len(bets)) for bets in lists for bet in bets]
-    if frequencies := block.frequencies:
+    for frequencies in block.frequencies:
         share, capitals = next_share(frequencies.clock), frequencies.frequencies.capital
         named = zip(FREQUENCIES, frequencies.bets, strict=True)
         stakes += [(bet, share * Fraction(capitals.get(row.name, 0.0))) for row, bet in named]

@@ -37,9 +37,17 @@ def harmony(units: int, most: float = 0.731) -> Bets:
     """A few attributes with all bets that Harmony has."""
     capital = {bet.name: 1 / 32 for bet in PREDICTIONS} | {"own recent past": 7 / 64}
     predictions = Predictions(units=units, symbols=2, most=most, capital=capital, unit_capital=1 / 8)
-    often = {"own frequencies: too many": 1 / 16}
-    frequencies = Frequencies(units=units, symbols=2, most=most, least=1 - most, capital=often)
-    block = Block(units=units, questions=units, symbols=2, predictions=predictions, frequencies=frequencies)
+    often = {"own frequencies: too many": 1 / 32}
+    frequencies = Frequencies(units=units, symbols=2, most=most, least=1 - most, full=5, capital=often)
+    lasting = replace(frequencies, full=40)
+    block = Block(
+        units=units,
+        questions=units,
+        symbols=2,
+        predictions=predictions,
+        frequencies=frequencies,
+        lasting_frequencies=lasting,
+    )
     if units == 1:
         return Bets(blocks=(block,))
     each = 1 / units + 2.0**-32

@@ -183,14 +183,18 @@ def test_a_krr_device_that_always_names_one_category(make_lab: MakeLab, profiles
 
 
 def near_the_limit(e_process: EProcess, unit: npt.NDArray[np.uint32], filled: int) -> list[int]:
-    """Signs, 1 for minus, of an insider who pushes the first few attributes as far up as all bets let him, and about the others says what
-    makes the bets lose, or now and then plus: until all bets together hold more than the limit."""
-    states, rng = e_process.new_states(1), np.random.default_rng(1)
-    said: list[int] = []
-    while e_process.log_capital(states)[0] < -np.log(0.99 * e_process.alpha):
+    """Signs, 1 for minus, of an insider who pushes the first few attributes as far up as all bets let him, and about the others says plus
+    or what makes the bets lose: until all bets together hold more than the limit. Few get there, so he tries several times."""
+    tries = (_pushed(e_process, unit, filled, np.random.default_rng(seed)) for seed in range(50))
+    return next(said for said in tries if len(said) < len(unit))
+
+
+def _pushed(e_process: EProcess, unit: npt.NDArray[np.uint32], filled: int, rng: np.random.Generator) -> list[int]:
+    states, said = e_process.new_states(1), list[int]()
+    while len(said) < len(unit) and e_process.log_capital(states)[0] < -np.log(0.99 * e_process.alpha):
         number, of = len(said) + 1, int(unit[len(said)])
         minus, plus = (e_process.peek(states, toss(number, of, symbol))[0] for symbol in (0, 1))
-        wanted = of < filled or rng.random() < 0.3 or plus < minus
+        wanted = of < filled or rng.random() < 0.5 or plus < minus
         symbol = int(wanted and plus < 0.97 / e_process.alpha)
         assert e_process.update(states, toss(number, of, symbol))[0] < 0
         said.append(1 - symbol)
@@ -207,8 +211,8 @@ def test_a_restart_forgives_nothing_to_an_insider_whose_purses_are_nearly_full(
     make_lab: MakeLab, profiles: Makers
 ) -> None:
     """All single attributes together may hold more than exposes a device; what is checkpointed then is not the end of the bets on it."""
-    lab = make_lab(profiles[0](8), devices=1)
-    numbers = np.arange(1, 6000)
+    lab = make_lab(profiles[0](16), devices=1)
+    numbers = np.arange(1, 1500)
     unit = index_many(lab.profiles[0], np.ones(len(numbers)), lab.keys_of(1, numbers), numbers)
     signs = near_the_limit(make_e_process(lab.profiles[0], 1e-6), unit, 2)
     lab.send([lab.sealed(1, n, minus=minus) for n, minus in enumerate(signs, start=1)])

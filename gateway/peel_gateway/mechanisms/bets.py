@@ -60,11 +60,11 @@ class Capital:
     """The capital that a bet begins with, as parts of the capital of all bets on a device."""
 
     past: float = 0.0
-    """Of the bet that learns from the whole past, or that does not learn."""
+    """Of the bet that learns from the whole past, or that does not learn; of frequencies, that with the longer memory."""
     windows: int = 0
-    """The number of restart windows."""
+    """The number of restart windows; of frequencies, 1 where there is a bet with a short memory."""
     window: float = 0.0
-    """Of the bet of each restart window."""
+    """Of the bet of each restart window, or of the one with a short memory."""
 
     @property
     def total(self) -> float:
@@ -110,11 +110,11 @@ _SYMBOLS_CAPITAL = {
 }
 _UNITS_CAPITAL = {"harmony": Capital(past=1 / 32, windows=2, window=1 / 64)}
 
-# Harmony has seven sixteenths of its capital in restart windows: they alone find a device that turns. Predictions without memory find
-# a bias in one direction, or with the cohort, sooner. They need little, like the whole past: the windows of a newcomer hold the same
-# evidence. A sixteenth is for frequencies. All other bets over all attributes lose where a device gives some attributes up to push the
-# rest; these are made only where an attribute is pushed. Bets on attributes that came or did not have little: a device that picks among
-# the attributes of its numbers gains only a smaller share.
+# Harmony has seven sixteenths of its capital in restart windows: they alone find a device that turns. Predictions without memory find a
+# bias in one direction, or with the cohort, sooner. They need little, like the whole past: the windows of a newcomer hold the same
+# evidence. A sixteenth is for frequencies, half of it with a short memory and half with a long one. All other bets over all attributes
+# lose where a device gives some attributes up to push the rest; these are made only where an attribute is pushed. Bets on attributes that
+# came or did not have little: a device that picks among the attributes of its numbers gains only a smaller share.
 #
 # Hashing has ten sixteenths in heavy hitters, which expose a device that supports one or a few categories. A sixteenth is for avoided
 # categories: it exposes a device that keeps one or a few from being counted. An eighth is for the reports on each hash: it exposes a
@@ -215,13 +215,13 @@ BETS: tuple[Bet, ...] = (
     ),
     Bet(  # a device that is biased only where its categories share a symbol
         name="own frequencies: too many", part="FREQUENCIES", number="OFTEN", bound=_P,
-        capital={"harmony": Capital(past=1 / 16), "hashing": Capital(past=1 / 32)},
+        capital={"harmony": Capital(past=1 / 32, windows=1, window=1 / 32), "hashing": Capital(windows=1, window=1 / 32)},
         words="said what the device had said most of the same {unit}",
         sentence="Under the same hash it gave its most frequent answer in {score} reports",
     ),
     Bet(
         name="own frequencies: too few", part="FREQUENCIES", number="SELDOM", bound="1 - q, of all symbols but one",
-        capital={"hashing": Capital(past=1 / 32)},
+        capital={"hashing": Capital(windows=1, window=1 / 32)},
         words="were not what the device had said least of the same {unit}",
         sentence="Under the same hash it gave an answer other than its rarest in {score} reports",
     ),
@@ -325,6 +325,8 @@ class Frequencies:
     """No honest report says a given symbol with a larger probability."""
     least: float
     """Nor with a smaller one."""
+    full: int
+    """A count of a symbol that has come so far halves the counts of its unit; at most 255."""
     capital: Mapping[str, float]
     """By name. Absent bets are not made."""
 
@@ -351,6 +353,8 @@ class Block:
     """Bets on symbols or categories, for reports about any unit."""
     heavy_hitters: HeavyHitters | None = None
     frequencies: Frequencies | None = None
+    lasting_frequencies: Frequencies | None = None
+    """The same with a longer memory."""
 
     def parts(self) -> dict[str, Predictions | Sets | HeavyHitters | Frequencies]:
         """Return the parameters of the parts that are bet on, by name."""
@@ -359,6 +363,7 @@ class Block:
             "symbol_sets": self.symbol_sets,
             "heavy_hitters": self.heavy_hitters,
             "frequencies": self.frequencies,
+            "lasting_frequencies": self.lasting_frequencies,
         }
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -497,7 +502,10 @@ def _block(alphabet: Alphabet, blocks: int) -> Block:
         predictions=_predictions(alphabet, capital),
         symbol_sets=_symbol_sets(alphabet, capital.get("symbols: too many")),
         heavy_hitters=_heavy_hitters(alphabet, capital),
-        frequencies=_frequencies(alphabet, capital),
+        frequencies=_frequencies(
+            alphabet, _SHORT.get(alphabet.mechanism, 0), {name: each.window for name, each in capital.items()}
+        ),
+        lasting_frequencies=_frequencies(alphabet, _LASTING, {name: each.past for name, each in capital.items()}),
     )
 
 
@@ -572,8 +580,13 @@ def _heavy_hitters(alphabet: Alphabet, capital: Mapping[str, Capital]) -> HeavyH
     )
 
 
-def _frequencies(alphabet: Alphabet, capital: Mapping[str, Capital]) -> Frequencies | None:
-    each = {bet.name: capital[bet.name].past for bet in FREQUENCIES if bet.name in capital}
+_SHORT = {"harmony": 8, "hashing": 31}
+_LASTING = 255
+"""Full counts. A few reports tell soon what a device does now, many tell exactly by how much a sign is shown too often."""
+
+
+def _frequencies(alphabet: Alphabet, full: int, capital: Mapping[str, float]) -> Frequencies | None:
+    each = {bet.name: capital[bet.name] for bet in FREQUENCIES if capital.get(bet.name)}
     if not each or alphabet.units * alphabet.symbols > _REMEMBERED_COUNTS:
         return None
     return Frequencies(
@@ -581,6 +594,7 @@ def _frequencies(alphabet: Alphabet, capital: Mapping[str, Capital]) -> Frequenc
         symbols=alphabet.symbols,
         most=alphabet.most,
         least=alphabet.least,
+        full=full,
         capital=each,
     )
 

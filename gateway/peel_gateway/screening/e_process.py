@@ -46,7 +46,8 @@ is down. Nothing is needed of readings, losses, duplicates or the order of arriv
 **Memories.** Predictions come from the whole past of a device, and from four *restart windows*. Every 64 tosses one of
 the poorer windows is restarted. A window that predicts a device well grows rich and stays. So whenever a device turns, there soon is a
 window that began after it turned, is not confused by the device's former behaviour, and lasts. (Forgetting at a fixed rate does worse: a
-memory that is long enough for 252 attributes is slow to notice that they have turned.)
+memory that is long enough for 252 attributes is slow to notice that they have turned.) Frequencies of signs have two memories in place of
+windows: one of a few reports per attribute, and one of some hundreds.
 
 **Since when.** Each bet counts from the report number since which it has been right more often than an honest device may make it. That is
 the evidence of an exposure.

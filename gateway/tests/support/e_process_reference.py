@@ -363,7 +363,7 @@ class FrequenciesPart:
             right = event.symbol in symbols if beyond > 0 else None
             risked = beyond / ((said + 16) * (1 - bound)) if beyond > 0 else 1.0
             held.append(bet.play(put_in(self.clock) * capital, right, bound, now, some=risked))
-        if counts[event.symbol] == 31:
+        if counts[event.symbol] == self.frequencies.full:
             counts[:] = [count // 2 for count in counts]
         counts[event.symbol] += 1
         return in_order(held)
@@ -386,7 +386,8 @@ class BlockPart:
         self.predictions = PredictionsPart(block.predictions) if block.predictions else None
         self.symbol_sets = SetsPart(block.symbol_sets) if block.symbol_sets else None
         self.heavy_hitters = HeavyHittersPart(block.heavy_hitters) if block.heavy_hitters else None
-        self.frequencies = FrequenciesPart(block.frequencies) if block.frequencies else None
+        counted = (block.frequencies, block.lasting_frequencies)
+        self.frequencies = [FrequenciesPart(each) for each in counted if each]
         self.held = dict.fromkeys(("predictions", "symbol_sets", "heavy hitters", "frequencies"), 0.0)
 
     def question(self, unit: int) -> int:
@@ -400,13 +401,13 @@ class BlockPart:
         if self.heavy_hitters:
             self.held["heavy hitters"] = self.heavy_hitters.play(event, now)
         if self.frequencies:
-            self.held["frequencies"] = self.frequencies.play(event, now)
+            self.held["frequencies"] = in_order([part.play(event, now) for part in self.frequencies])
         if self.predictions:
             self.held["predictions"], unit = self.predictions.play(event, now)
         return unit
 
     def pack(self, order: str = "<") -> list[bytes]:
-        parts = (self.predictions, self.symbol_sets, self.heavy_hitters, self.frequencies)
+        parts = (self.predictions, self.symbol_sets, self.heavy_hitters, *self.frequencies)
         return [part.pack(order) for part in parts if part]
 
 

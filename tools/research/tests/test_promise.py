@@ -57,7 +57,8 @@ def test_without_restart_windows_the_promise_would_be_broken() -> None:
 def ignore_frequencies(arena: Arena) -> None:
     """Play without the bets on frequencies from now on."""
     (block,) = arena.e_process.bets.blocks
-    arena.e_process = EProcess(replace(arena.e_process.bets, blocks=(replace(block, frequencies=None),)), ALPHA)
+    blind = replace(block, frequencies=None, lasting_frequencies=None)
+    arena.e_process = EProcess(replace(arena.e_process.bets, blocks=(blind,)), ALPHA)
 
 
 @pytest.mark.parametrize("targets", [126, 154, 227])
@@ -279,7 +280,7 @@ def test_bets_that_do_not_see_a_block_would_let_its_insider_have_the_cap(setting
     """So the harm is bounded by the bets on that block, not by the walk."""
     blind = mixed.Mixed(setting.profile, np.random.default_rng(1))
     bets = blind.e_process.bets
-    sign = replace(bets.blocks[0], predictions=None, frequencies=None)
+    sign = replace(bets.blocks[0], predictions=None, frequencies=None, lasting_frequencies=None)
     blind.e_process = EProcess(replace(bets, blocks=(sign, *bets.blocks[1:])), ALPHA)
     found = mixed.harm(blind, [0], (1000,), np.random.default_rng(2))
     assert found["ratio_1000"] == pytest.approx(found["cap"], abs=0.01)

@@ -44,7 +44,7 @@ KRR = ((1.0, 4), (1.0, 16), (1.0, 252), (2.0, 16))
 COALITIONS = (0.05, 0.2)
 """Shares of a fleet whose insiders try to turn the cohort."""
 HASHING = ((1.0, 200), (1.0, 5000), (2.0, 200))
-SACRIFICES = ((252, 10_000),)
+SACRIFICES = ((252, 10_000), (252, 100_000))
 """Attributes and reports."""
 SHARES = (0.3, 0.5, 0.61, 0.75, 0.9)
 """Of the attributes, those that are pushed."""
@@ -149,10 +149,12 @@ def _sacrifice() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _worst(k: int, reports: int, targets: int) -> dict[str, float]:
-    arena = HarmonyArena(1.0, k)
-    found = [sacrifice(arena, reports, targets, seed) for seed in range(WASTES)]
-    overall, of_targets = max(each.overall for each in found), max(each.targets for each in found)
-    return {"overall": round(overall, 3), "targets": round(of_targets, 3)}
+    arena, worst = HarmonyArena(1.0, k), {}
+    for prefix, lives in (("", [None]), ("sleeper_", ["middle", "against"])):
+        found = [sacrifice(arena, reports, targets, seed, life=life) for life in lives for seed in range(WASTES)]
+        worst[f"{prefix}overall"] = round(max(each.overall for each in found), 3)
+        worst[f"{prefix}targets"] = round(max(each.targets for each in found), 3)
+    return worst
 
 
 def _sacrifice_on_engine() -> dict[str, float]:

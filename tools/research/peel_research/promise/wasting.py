@@ -27,13 +27,13 @@ from peel_gateway.screening.e_process import EProcess
 from peel_gateway.storage.records import read_log
 from peel_research.promise.engine import Site
 from peel_tools.planning.arena import ALPHA, HarmonyArena, HashingArena
-from peel_tools.planning.insider import STYLES, in_order
+from peel_tools.planning.insider import HONEST_LIFE, STYLES, in_order, turned
 from peel_tools.simulation.piece import sealed_frame
 
 __all__ = ["Sacrifice", "hysteresis", "sacrifice", "sacrifice_on_engine", "suppression_on_engine"]
 
 Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 
 CEILINGS = (1.0, 0.5, 0.1, 1e-2, 1e-4)
 """Parts of 1/alpha at which an insider begins to waste."""
@@ -50,23 +50,35 @@ class Sacrifice:
     """Of the reports about the attributes that are pushed."""
 
 
-def sacrifice(arena: HarmonyArena, reports: int, targets: int, seed: int) -> Sacrifice:
-    """Return the best of some walks of a newcomer who pushes so many attributes and sacrifices the others."""
+def sacrifice(arena: HarmonyArena, reports: int, targets: int, seed: int, *, life: str | None = None) -> Sacrifice:
+    """Return the best of some walks of an insider who pushes so many attributes and sacrifices the others.
+
+    Parameters
+    ----------
+    life : str, optional
+        A sleeper's honest behaviour before; a newcomer if it is not given.
+    """
     rng = np.random.default_rng(seed)
+    honest = 0 if life is None else HONEST_LIFE
+    state = turned(arena, arena.mixed(), life or arena.lives[0], honest, rng)
     unit = arena.assign(rng, reports)
-    walks = [_sacrificed(arena.e_process, arena, unit, targets, style) for style in STYLES]
-    return max((each for each in walks if each is not None), key=lambda each: each[0].overall)[0]
+    walks = [_sacrificed(arena, state.copy(), unit, honest + 1, targets, style) for style in STYLES]
+    return _best(walks)[0]
+
+
+def _best(walks: Sequence[tuple[Sacrifice, Ints] | None]) -> tuple[Sacrifice, Ints]:
+    return max((each for each in walks if each is not None), key=lambda each: each[0].overall)
 
 
 def _sacrificed(
-    e_process: EProcess, arena: HarmonyArena, unit: Ints, targets: int, style: tuple[float, float]
+    arena: HarmonyArena, state: Bytes, unit: Ints, first: int, targets: int, style: tuple[float, float]
 ) -> tuple[Sacrifice, Ints] | None:
     """Return the outcome and the symbols of one walk; None if it ends in an exposure."""
     goal, pushed, rng = arena.mixed(), unit < targets, np.random.default_rng(0)
-    wanted, other = (in_order(unit, say(rng, unit), 1) for say in (goal.wanted, goal.other))
+    wanted, other = (in_order(unit, say(rng, unit), first) for say in (goal.wanted, goal.other))
     ceiling, price = style
-    took, walked = e_process.walk(
-        e_process.new_states(1), wanted, other, ceiling=ceiling / arena.alpha, price=np.where(pushed, price, 0.0)
+    took, walked = arena.e_process.walk(
+        state, wanted, other, ceiling=ceiling / arena.alpha, price=np.where(pushed, price, 0.0)
     )
     if walked < len(unit):
         return None
@@ -133,9 +145,11 @@ def sacrifice_on_engine(k: int, reports: int, targets: int, seed: int = 1) -> Sa
     arena, goal_sign = HarmonyArena(1.0, k), np.arange(k) % 2
     profile = _profile(attributes, quota=2 * reports)
     with Site.opened("wasting", profile, 2, seed=seed, bucket_seconds=_BUCKET, days=2) as site:
-        unit, e_process = _assigned(site, reports), EProcess(questions_of(profile).bets(), ALPHA)
-        walks = [_sacrificed(e_process, arena, unit, targets, style) for style in STYLES]
-        _, symbol = max((each for each in walks if each is not None), key=lambda each: each[0].overall)
+        unit = _assigned(site, reports)
+        arena.e_process = EProcess(questions_of(profile).bets(), ALPHA)
+        _, symbol = _best(
+            [_sacrificed(arena, arena.e_process.new_states(1), unit, 1, targets, style) for style in STYLES]
+        )
         if site.send(_frames(site, unit, symbol, 1)):
             return None
         log = read_log(site.store)
