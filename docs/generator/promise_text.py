@@ -13,6 +13,7 @@ from typing import Any
 __all__ = [
     "FIGURES",
     "exposure_table",
+    "hysteresis_table",
     "insider_table",
     "mixed_exposure_table",
     "mixed_picking_sentence",
@@ -20,6 +21,7 @@ __all__ = [
     "one_attribute_table",
     "picking_table",
     "promise_sentence",
+    "sacrifice_table",
     "verified_bounds_table",
     "verified_insiders_table",
     "verified_tables_sentence",
@@ -28,6 +30,13 @@ __all__ = [
 FIGURES = Path(__file__).resolve().parents[1] / "promise.json"
 
 _LENGTHS = (1000, 10_000, 100_000)
+_HASHED = {
+    "few_": ", sets of 1, 2 or 4",
+    "": ", also half of them",
+    "without_one_": ", without 1",
+    "without_few_": ", without 1, 2 or 4",
+}
+"""The sets that an insider supports or suppresses, by the prefix of the figures."""
 _SYMBOL = {"harmony": "k", "krr": "k", "hashing": "d"}
 
 
@@ -62,7 +71,7 @@ def insider_table(mechanism: str) -> str:
 
 def _rows(name: str, row: Mapping[str, float]) -> Iterator[str]:
     epsilon, size = re.fullmatch(r"eps([\d.]+)_[kd](\d+)", name).groups()  # type: ignore[union-attr] # the names are ours
-    kinds = {"": ""} if "few_ratio_1000" not in row else {"few_": ", sets of 1, 2 or 4", "": ", also half of them"}
+    kinds = _HASHED if "few_ratio_1000" in row else {"": ""}
     for prefix, note in kinds.items():
         cells = [f"{_ratio(row, f'{prefix}ratio_{n}')} / {_ratio(row, f'{prefix}sleeper_ratio_{n}')}" for n in _LENGTHS]
         state = f"{row['state_bytes']:,} bytes"
@@ -120,6 +129,28 @@ def one_attribute_table() -> str:
             for n in (100, 1000)
         ]
         lines.append(f"| {epsilon}, {size} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def sacrifice_table() -> str:
+    """Return harm over a liar's if some attributes are sacrificed (Harmony), by the attributes that are pushed."""
+    lines = ["| pushed of 252 | n | all reports | reports about the pushed ones |", "|---|---|---|---|"]
+    for name, rows in _figures()["wasting"]["sacrifice"].items():
+        n = int(name.rpartition("_n")[2])
+        for targets, row in rows.items():
+            cells = [f"{_ratio(row, kind)} / {_ratio(row, f'sleeper_{kind}')}" for kind in ("overall", "targets")]
+            lines.append(f"| {targets.removeprefix('targets_')} | {n:,} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def hysteresis_table() -> str:
+    """Return harm over a liar's to one attribute, by the number of reports about it."""
+    rows = _figures()["wasting"]["hysteresis"]
+    lengths = [int(name.removeprefix("ratio_")) for name in next(iter(rows.values()))]
+    lines = ["| epsilon, k | " + " | ".join(f"{n:,}" for n in lengths) + " |", "|---" * (1 + len(lengths)) + "|"]
+    for name, row in rows.items():
+        epsilon, size = name.removeprefix("eps").split("_k")
+        lines.append(f"| {epsilon}, {size} | {' | '.join(_ratio(row, f'ratio_{n}') for n in lengths)} |")
     return "\n".join(lines) + "\n"
 
 

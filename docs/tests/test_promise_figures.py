@@ -17,6 +17,7 @@ from peel_research.promise.picking import STRATEGIES as PICKING
 from peel_research.promise.verified import figures
 from peel_research.promise.verified_insiders import GAMES, replay
 from peel_research.promise.verified_strategies import STRATEGIES as INSIDERS
+from peel_research.promise.wasting import sacrifice
 from peel_tools.planning.arena import HarmonyArena, KrrArena
 from peel_tools.planning.insider import STRATEGIES, exposed_after
 
@@ -39,6 +40,7 @@ def test_the_figures_keep_the_promise() -> None:
     assert waits["sleeper_always_plus"] <= 150
     for name in ("krr_8_of_16", "krr_10_of_252", "krr_50_of_252"):
         assert waits[name] <= 150
+    assert all(waits[name] <= 1000 for name in waits if "hashing_without_" in name)
     assert FIGURES["burst_share_over_fair"] <= 1.5
     for table in FIGURES["bucket_share_over_fair"].values():
         for row in table.values():
@@ -50,6 +52,24 @@ def test_the_figures_keep_the_promise() -> None:
     assert unseen == {"honest", "light_question_favoured_by_no_reading"}
     assert FIGURES["honest_exposed"] == 0
     assert FIGURES["honest_reports"] >= 2_000_000
+
+
+def test_wasted_reports_keep_the_promise() -> None:
+    wasting = FIGURES["wasting"]
+    for targets, row in wasting["sacrifice"]["eps1_k252_n10000"].items():
+        assert row["overall"] <= 1.22, targets
+        assert row["targets"] <= 1.45, targets
+    assert wasting["sacrifice_on_engine"]["overall"] <= 1.22
+    assert wasting["hysteresis"]["eps1_k8"]["ratio_40000"] <= 1.07
+    assert all(reports <= 1000 for reports in wasting["suppression_on_engine"].values())
+    assert wasting["suppression_on_engine"].keys() == {"eps1_d200", "eps1_d5000"}
+
+
+def test_a_sacrifice_again() -> None:
+    k, reports = measure.SACRIFICES[0]
+    targets = round(measure.SHARES[-1] * k)
+    found = max(sacrifice(HarmonyArena(1.0, k), reports, targets, seed).overall for seed in range(measure.WASTES))
+    assert round(found, 3) == FIGURES["wasting"]["sacrifice"][f"eps1_k{k}_n{reports}"][f"targets_{targets}"]["overall"]
 
 
 def test_the_figures_are_of_what_is_measured_today() -> None:

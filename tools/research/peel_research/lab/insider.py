@@ -68,13 +68,13 @@ class InsiderRow:
     cap: float
     """The harm of the first report alone, which no LDP protocol can avoid."""
     newcomer: float
-    """The most harm of all known strategies."""
+    """The most harm of the strategies that are played."""
     steady: float | None
     """The bound for steady insiders; None if only the cap is known."""
     bound: float | None
     """The bound for all insiders."""
     sleeper: float | None
-    """The most harm of known strategies after 100,000 honest reports; None in a quick run."""
+    """The most harm of these strategies after 100,000 honest reports; None in a quick run."""
     sleeper_bound: float | None
     """The bound for all insiders after as many honest reports."""
 
