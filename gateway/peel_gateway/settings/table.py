@@ -204,7 +204,7 @@ class Settings:
     )
     screen_memory_bytes: int = _setting(
         268_435_456,
-        "Memory for device states, per partition: 120,000 devices at 16 attributes, 20,000 at 252, 6,000 at 1024. If more are "
+        "Memory for device states, per partition: 98,000 devices at 16 attributes, 14,000 at 252, 3,700 at 1024. If more are "
         "active, the states unused for longest are dropped and read from the store again, which takes many times as long.",
         minimum=1_048_576,
         maximum=1_099_511_627_776,
