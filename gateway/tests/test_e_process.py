@@ -190,6 +190,25 @@ def test_a_bet_with_all_of_the_capital_exposes_honest_devices_with_probability_a
     assert exposed[1] > 0.3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["harmony", "hashing"])
+def test_readings_chosen_against_the_bets_expose_honest_devices_with_probability_alpha_at_most(mechanism: str) -> None:
+    """At alpha = 0.1. Each reading is the one whose symbol would leave the most capital."""
+    devices, n, rng = 1000, 600, np.random.default_rng(23)
+    odds, units, symbols = (sign_odds(), 4, 2) if mechanism == "harmony" else (choice_odds(3), 243, 3)
+    e_process = EProcess(harmony_bets(4, odds) if mechanism == "harmony" else hashing_bets(200, 5, odds), 0.1)
+    states, rows, crossed = e_process.new_states(devices), np.arange(devices), np.zeros(devices, np.bool_)
+    for number in range(1, n):
+        unit, truth = rng.integers(0, units, devices), rng.random(devices) < odds.true_share
+        options = [events_of(unit, np.full(devices, each), row=rows, first=number) for each in range(symbols)]
+        wanted = np.argmax([e_process.peek(states, each) for each in options], axis=0)
+        symbol = np.where(truth, wanted, rng.integers(0, symbols, devices))
+        going_on = ~crossed
+        said = events_of(unit[going_on], symbol[going_on], row=rows[going_on], first=number)
+        crossed |= e_process.update(states, said) >= 0
+    assert crossed.mean() <= 0.1
+
+
 # ---- dishonest ones ----
 
 PLUS: Signs = np.ones_like

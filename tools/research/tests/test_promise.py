@@ -174,6 +174,16 @@ def test_harm_is_counted_in_units_of_a_liar(arena: Arena) -> None:
         assert goal.gain > 1
 
 
+def test_harm_of_suppression_is_counted_in_units_of_a_liar() -> None:
+    arena, rng = HashingArena(1.0, 200), np.random.default_rng(4)
+    goal, unit = arena.suppress(1, rng), arena.assign(rng, 60_000)
+    told = rng.random(len(unit)) < arena.truth
+    said = np.where(told, goal.wanted(rng, unit), rng.integers(0, arena.symbols, len(unit)))
+    harm = np.where(said == goal.other(rng, unit), goal.loss, goal.gain).mean()
+    assert harm == pytest.approx(1, abs=0.05)
+    assert goal.gain == pytest.approx(1 / arena.truth)
+
+
 def test_one_attribute_is_judged_by_its_own_reports() -> None:
     measured = one_attribute(HarmonyArena(1.0, 16), (100, 1000), np.random.default_rng(5))
     assert 1 < measured["ratio_1000"] < measured["ratio_100"]
