@@ -199,18 +199,18 @@ WASTEFUL = [
 """Pluses in a row, minuses after them, and how often plus and minus then come in turn, so that the bet loses and nothing is pushed."""
 
 
-def test_wasted_reports_buy_little_harm_to_one_attribute_as_the_threat_model_says() -> None:
+def test_fixed_patterns_of_wasted_reports_are_exposed_as_the_threat_model_says() -> None:
+    """An honest device is not, on the same numbers."""
     arena, rng = HarmonyArena(1.0, 8), np.random.default_rng(1)
     unit = arena.assign(rng, 8 * 40_000)
     symbol = arena.toss(rng, np.zeros(len(unit)))  # honest about all other attributes
-    harm = 0.0
+    assert arena.e_process.update(arena.e_process.new_states(1), in_order(unit, symbol, 1))[0] == -1
     for pushed, back, turns in WASTEFUL:
-        said = np.resize([1] * pushed + [0] * back + [1, 0] * turns, np.count_nonzero(unit == 0))
-        symbol[unit == 0] = said
-        if arena.e_process.update(arena.e_process.new_states(1), in_order(unit, symbol, 1))[0] == -1:
-            harm = max(harm, (2 * said - 1).mean() / arena.bias)
-    assert 1 < harm < 1.06
-    assert "1.06 times a liar's harm" in " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
+        symbol[unit == 0] = np.resize([1] * pushed + [0] * back + [1, 0] * turns, np.count_nonzero(unit == 0))
+        at = int(arena.e_process.update(arena.e_process.new_states(1), in_order(unit, symbol, 1))[0])
+        assert at >= 0, (pushed, back, turns)
+    text = " ".join((ROOT / "THREAT_MODEL.md").read_text(encoding="utf-8").split())
+    assert f"All of {len(WASTEFUL)} fixed patterns of that kind are exposed within 40,000 reports" in text
 
 
 def _sharing(domain: int, size: int, seed: int) -> tuple[int, float, float]:
