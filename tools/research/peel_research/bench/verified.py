@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +165,6 @@ def measure(*, devices: int = 2000, k: int = 4, rounds: int = 2) -> dict[str, An
         with Site(folder, fleet.fleet, broker) as site:
             gateway = site.add_gateway(settings=settings)
             gateway.start(until="started")
-            gateway.wait_for(lambda: gateway.connections() == 2, what="its connections to the broker")
             client = fleet.listen(broker)
             per_batch = _batch_bytes(fleet, broker, gateway)
             spent = [_round(fleet, broker, gateway) for _ in range(rounds + 1)][1:]  # the first one fills the reserve
@@ -202,11 +199,13 @@ def _batch_bytes(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> f
 
 
 def _database_bytes(gateway: GatewayProcess) -> int:
-    """Return the size of the database's pages, without the write-ahead log."""
-    with gateway.store() as store, closing(sqlite3.connect(store.place)) as connection:
-        ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
-        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
-    return int(pages * size)
+    """Return the size of the database. The gateway is restarted for that, so that nothing is in the write-ahead log."""
+    gateway.stop()
+    with gateway.store() as store:
+        size = store.size_bytes()
+    gateway.start(until="started")
+    gateway.wait_for(lambda: gateway.connections() == 2, what="its connections to the broker")
+    return size
 
 
 def _round(fleet: _Fleet, broker: AnyBroker, gateway: GatewayProcess) -> float:
