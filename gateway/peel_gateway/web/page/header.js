@@ -30,7 +30,8 @@ export function showHeader(page) {
 	const honest = devices.heard - totals.withdrawn_devices;
 	const who = plural(totals.exposed_devices, "device is", "devices are");
 	const whose = totals.exposed_devices === 1 ? "its" : "their";
-	const withdrawn = `${count(totals.withdrawn_past)} of ${whose} reports were withdrawn`;
+	const past = totals.withdrawn_past;
+	const withdrawn = past ? `; ${count(past)} of ${whose} reports ${past === 1 ? "was" : "were"} withdrawn.` : ".";
 	if (totals.devices === 0) setText(byId("lede"), "No device is registered.");
 	else {
 		const none = totals.exposed_devices === 0;
@@ -40,7 +41,7 @@ export function showHeader(page) {
 		setText(quiet, unheard(devices.states));
 		setText(waiting, unopened(devices));
 		if (!byId("lede").contains(counted)) byId("lede").replaceChildren(counted, accused, rest, quiet, waiting);
-		setText(rest, none ? "" : `; ${withdrawn}.`);
+		setText(rest, none ? "" : withdrawn);
 	}
 	if (!broker.connected) light("bad", `broker away for ${duration(broker.away_seconds ?? 0)}; reports wait there`);
 	else if (health.length) light("bad", "needs attention");
