@@ -42,7 +42,7 @@ __all__ = ["SIZES", "Size", "measure"]
 ROUNDS = 5
 ROUND_BATCHES = 17
 _NAIVE_SECONDS = 0.5
-_ROOM = 2**30
+_ROOM = 2**31
 """For what is known of all devices: with less (`screen.memory_bytes`) most of the time would go into reading that."""
 
 Given = ParamSpec("Given")
