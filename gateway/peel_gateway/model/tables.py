@@ -6,7 +6,7 @@ The fields of a table are its columns, named here and nowhere else; the stores t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, NewType, Self
 
@@ -165,9 +165,10 @@ class DeviceStates:
         columns: dict[str, Any] = {name: np.zeros(count, np.int64) for name in STATE_COLUMNS}
         return cls(**columns | {"holes": np.full(count, NO_HOLES, np.object_)})
 
-    def columns(self) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    def columns(self) -> list[tuple[str, npt.NDArray[Any]]]:
         """Return the columns with their names, in order."""
-        return ((name, getattr(self, name)) for name in STATE_COLUMNS)
+        own = vars(self)
+        return [(name, own[name]) for name in STATE_COLUMNS]
 
     def at(self, places: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> DeviceStates:
         """Return copies of the states at some places."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from peel_core import Opened
 from peel_core.frame import FLAG_UNSEALED, TAG_BYTES
 from peel_gateway.model.gateway_time import GatewayTime
-from peel_gateway.model.grouping import rows_where
+from peel_gateway.model.grouping import distinct, rows_where
 from peel_gateway.model.messages import MessageBatch
 from peel_gateway.model.tables import DeviceStates, Positions, Slots
 from peel_gateway.model.verdict import Verdict
@@ -95,7 +95,7 @@ def front(opened: Opened, context: DecodeContext) -> Ints:
 
 def speakers(opened: Opened, verdicts: Ints) -> Slots:
     """Slots of the devices that speak, ascending: nobody without their keys can name them."""
-    return Slots(np.unique(opened.slot[verdicts == OPEN]).astype(np.int64))
+    return Slots(distinct(opened.slot[verdicts == OPEN].astype(np.int64)))
 
 
 def listen(

@@ -94,6 +94,8 @@ _PLUS, _COHORT, _LATE, _OPENED = 1, 1, 3, 4
 
 _LEVEL = 1
 """The zlib level. Higher ones take twice as long and save two per cent."""
+_RANDOM = "body"
+"""This column is stored as it is: it does not get smaller, and trying takes half of the time."""
 
 
 def records_of(log: LogTable, gaps: GapTable) -> Records:
@@ -152,7 +154,8 @@ def seal(records: Records) -> bytes:
     parts = []
     for name in FIELDS:
         column = np.ascontiguousarray(records[name])
-        part = zlib.compress(column.view(np.uint8).reshape(-1, column.itemsize).T.tobytes(), _LEVEL)
+        level = 0 if name == _RANDOM else _LEVEL
+        part = zlib.compress(column.view(np.uint8).reshape(-1, column.itemsize).T.tobytes(), level)
         parts += [len(part).to_bytes(4, "little"), part]
     return b"".join(parts)
 
