@@ -36,7 +36,7 @@ __all__ = ["CACHE_BYTES", "Change", "Played", "StateCache", "cohort_rows", "stat
 
 Ints = npt.NDArray[np.int64]
 
-CACHE_BYTES = 2**28
+CACHE_BYTES = 3 * 2**27
 """Bytes of memory for what devices have done: 98,000 devices at 16 attributes, 14,000 at 252."""
 _STATE_BYTES = 8 * len(STATE_COLUMNS)
 

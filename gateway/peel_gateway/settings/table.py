@@ -203,8 +203,8 @@ class Settings:
         maximum=1_000_000,
     )
     screen_memory_bytes: int = _setting(
-        268_435_456,
-        "Memory for device states, per partition: 98,000 devices at 16 attributes, 14,000 at 252, 3,700 at 1024. If more are "
+        402_653_184,
+        "Memory for device states, per partition: 147,000 devices at 16 attributes, 21,000 at 252, 5,600 at 1024. If more are "
         "active, the states unused for longest are dropped and read from the store again, which takes many times as long.",
         minimum=1_048_576,
         maximum=1_099_511_627_776,
